@@ -51,7 +51,7 @@ async fn a_bake_that_is_killed_or_stopped_leaves_nothing() {
     let instance = data.path().canonicalize().unwrap().display().to_string();
     for process in [killed.id(), stopped_id] {
         assert_eq!(folder_of(process), None);
-        let net::Leftovers { namespaces, links, tables } =
+        let net::NetLeftovers { namespaces, links, tables } =
             net::leftovers(&format!("{instance} bake {process}")).await.unwrap();
         assert_eq!([namespaces, links, tables].concat(), Vec::<String>::new());
     }

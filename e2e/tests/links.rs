@@ -12,7 +12,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use pandastack_e2e::{PATIENCE, read_until, shell as exec_shell, start, without_standby};
-use pandastack_host::net::{NetPool, NetSettings, Slot};
+use pandastack_host::net::{NetPool, NetSettings, NetSlot};
 use pandastack_kit::Scope;
 use pandastack_layers::{Layer, LayerStore};
 use pandastack_model::{ByteSize, MachineId, SandboxId};
@@ -395,7 +395,7 @@ impl<L: Link> Talk<L> {
 struct Lab {
     driver: QemuDriver,
     pool: Arc<NetPool>,
-    slots: Mutex<Vec<Slot>>,
+    slots: Mutex<Vec<NetSlot>>,
     machines: Mutex<Vec<Arc<dyn Machine>>>,
     layer: Layer,
     run_root: PathBuf,

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use pandastack_host::{
     Ledger, RecoverError,
-    bake::{BakeParts, Progress, Recipe, RootFsAsk, bake, builtin, ensure_rootfs},
+    bake::{BakeProgress, BakeSetup, Recipe, RootFsInputs, bake, builtin, ensure_rootfs},
     clear_abandoned,
     net::{NetPool, NetSettings},
 };
@@ -133,10 +133,10 @@ async fn bake_in(
     options: &Bake,
     scope: &Scope,
     steps: &Steps,
-) -> Result<pandastack_host::bake::Baked> {
+) -> Result<pandastack_host::bake::BakedTemplate> {
     let host_ca = options.host_ca.then_some(Path::new(HOST_CERTIFICATES));
     let cache = cache_dir();
-    let root = ensure_rootfs(RootFsAsk { recipe, cache: &cache, host_ca }, steps).await?;
+    let root = ensure_rootfs(RootFsInputs { recipe, cache: &cache, host_ca }, steps).await?;
     let tier = choose_tier(options.tier, None)?;
     steps.line(&tier.reason);
     if options.jail == Jail::None {
@@ -148,7 +148,7 @@ async fn bake_in(
     let net = NetPool::start(NetSettings { ready: 0, ..NetSettings::of(network) }, scope)
         .await
         .context("set up the network")?;
-    let parts = BakeParts {
+    let parts = BakeSetup {
         driver,
         layers: place.layers.clone(),
         volume: place.volume.clone(),

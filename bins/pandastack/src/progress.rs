@@ -7,7 +7,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
-use pandastack_host::bake::Progress;
+use pandastack_host::bake::BakeProgress;
 
 /// Draws steps on standard error.
 pub struct Steps {
@@ -46,7 +46,7 @@ impl Steps {
     }
 }
 
-impl Progress for Steps {
+impl BakeProgress for Steps {
     fn step(&self, name: &str) {
         self.end_step(true);
         *self.current.lock().expect("no holder panics") = Some((name.to_owned(), Instant::now()));

@@ -19,7 +19,7 @@ use pandastack_control::{
 };
 use pandastack_door::{ServeSettings, serve_with};
 use pandastack_edge::Edge;
-use pandastack_host::{Host, HostSettings, HostSetup, Leave, Recovered, net::NetSettings};
+use pandastack_host::{Host, HostSettings, HostSetup, RecoveryReport, ShutdownMode, net::NetSettings};
 use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
 use pandastack_model::{ByteSize, PreviewSuffix, TemplateName, Tier};
 use pandastack_sys::{oom, private};
@@ -196,9 +196,9 @@ impl Up {
         let close = async {
             scope.close(CLOSE_DEADLINE).await;
             host.close_as(match self.on_stop {
-                OnStop::Sleep => Leave::Sleep,
-                OnStop::Leave => Leave::Running,
-                OnStop::Remove => Leave::Remove,
+                OnStop::Sleep => ShutdownMode::Sleep,
+                OnStop::Leave => ShutdownMode::Running,
+                OnStop::Remove => ShutdownMode::Remove,
             })
             .await;
             machines.close(CLOSE_DEADLINE).await;
@@ -310,7 +310,7 @@ impl Up {
         .await
         .context("start the host")?;
         if !host.recovered().is_empty() {
-            let Recovered { adopted, asleep, machines, disks, folders: _ } = host.recovered();
+            let RecoveryReport { adopted, asleep, machines, disks, folders: _ } = host.recovered();
             tell(&format!(
                 "recovered from the last run: {adopted} sandboxes running, {asleep} hibernated; ended {machines} \
                  orphaned machines, removed {disks} orphaned disks"

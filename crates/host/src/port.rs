@@ -18,8 +18,8 @@ use tokio::sync::{broadcast, oneshot};
 
 use crate::{
     Host, audit, bake, consoles, fork, guest,
-    host::{Serving, about, settled},
-    sandbox::{Condition, Request, Start, refusal_fault},
+    host::{ServingSandbox, about, settled},
+    sandbox::{DriverRequest, DriverStart, PublishedState, refusal_fault},
 };
 
 #[async_trait]
@@ -28,7 +28,7 @@ impl HostPort for Host {
         self.check_open()?;
         let EnsureParams { id, generation, spec } = ask;
         let launched = async {
-            let entry = self.begin(id, generation, spec, Start::Create);
+            let entry = self.begin(id, generation, spec, DriverStart::Create);
             settled(&entry).await
         };
         let now = trace::span("host.create", about(id), launched).await?;
@@ -47,30 +47,30 @@ impl HostPort for Host {
     }
 
     async fn pause(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        trace::span("host.pause", about(id), self.request(id, Request::Pause)).await
+        trace::span("host.pause", about(id), self.request(id, DriverRequest::Pause)).await
     }
 
     async fn resume(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        trace::span("host.resume", about(id), self.request(id, Request::Resume)).await
+        trace::span("host.resume", about(id), self.request(id, DriverRequest::Resume)).await
     }
 
     async fn sleep(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        trace::span("host.hibernate", about(id), self.request(id, Request::Sleep)).await
+        trace::span("host.hibernate", about(id), self.request(id, DriverRequest::Sleep)).await
     }
 
     async fn wake(&self, id: SandboxId) -> Result<SandboxView, Fault> {
         self.check_open()?;
-        trace::span("host.wake", about(id), self.request(id, Request::Wake)).await
+        trace::span("host.wake", about(id), self.request(id, DriverRequest::Wake)).await
     }
 
     async fn seal(&self, id: SandboxId, ask: SealParams) -> Result<LayerView, Fault> {
         self.check_open()?;
-        trace::span("host.seal", about(id), self.request(id, |reply| Request::Seal(ask, None, reply))).await
+        trace::span("host.seal", about(id), self.request(id, |reply| DriverRequest::Seal(ask, None, reply))).await
     }
 
     async fn seal_as(&self, id: SandboxId, ask: SealParams, defaults: ExecDefaults) -> Result<LayerView, Fault> {
         self.check_open()?;
-        self.request(id, |reply| Request::Seal(ask, Some(defaults), reply)).await
+        self.request(id, |reply| DriverRequest::Seal(ask, Some(defaults), reply)).await
     }
 
     async fn fork(&self, ask: ForkParams) -> Result<ForkOutcome, Fault> {
@@ -85,11 +85,11 @@ impl HostPort for Host {
     }
 
     async fn set_egress(&self, id: SandboxId, egress: Egress) -> Result<(), Fault> {
-        self.request(id, |reply| Request::SetEgress(egress, reply)).await
+        self.request(id, |reply| DriverRequest::SetEgress(egress, reply)).await
     }
 
     async fn set_lifecycle(&self, id: SandboxId, lifecycle: IdlePolicy) -> Result<SandboxView, Fault> {
-        self.request(id, |reply| Request::SetLifecycle(lifecycle, reply)).await
+        self.request(id, |reply| DriverRequest::SetLifecycle(lifecycle, reply)).await
     }
 
     async fn make_volume(&self, volume: VolumeId, size: ByteSize) -> Result<VolumeView, Fault> {
@@ -101,7 +101,7 @@ impl HostPort for Host {
         let room = self.context.admit_volume(volume, size).await?;
         let (view, growth) = self.context.volumes.grow(volume, size, room).await?;
         if let Some(growth) = growth {
-            match self.request(growth.sandbox, |reply| Request::VolumeGrown(growth, reply)).await {
+            match self.request(growth.sandbox, |reply| DriverRequest::VolumeGrown(growth, reply)).await {
                 // A sandbox that is being removed need not be told: the next machine sees the
                 // current size.
                 Err(fault) if fault.kind == FaultKind::Missing => {}
@@ -196,7 +196,7 @@ impl HostPort for Host {
     }
 
     async fn exec(&self, id: SandboxId, ask: ExecParams) -> Result<ExecSession, Fault> {
-        let Serving { session, using: _using, defaults, .. } = self.serving(id).await?;
+        let ServingSandbox { session, using: _using, defaults, .. } = self.serving(id).await?;
         // The guest has had the environment of the defaults since its launch.
         let (cwd, user) = (ask.cwd.or(defaults.cwd), ask.user.or(defaults.user));
         guest::exec(&session, ExecParams { cwd, user, ..ask }, &self.context.scope).await
@@ -262,7 +262,7 @@ impl HostPort for Host {
 
     async fn connect(&self, id: SandboxId, port: GuestPort) -> Result<GuestStream, Fault> {
         self.check_open()?;
-        let Serving { session, using, slot, .. } = self.serving(id).await?;
+        let ServingSandbox { session, using, slot, .. } = self.serving(id).await?;
         let netns = slot.lock().await.as_ref().map(|slot| slot.netns().clone()).ok_or_else(Fault::no_sandbox)?;
         guest::connect(&session, using, &netns, port).await
     }
@@ -278,7 +278,7 @@ impl Host {
         let Some(entry) = self.entry(id) else { return Ok(()) };
         let removal = entry.given_up.ask();
         let (done, wait) = oneshot::channel();
-        if entry.requests.send(Request::Remove(done, removal).into()).await.is_ok()
+        if entry.requests.send(DriverRequest::Remove(done, removal).into()).await.is_ok()
             && let Ok(removed) = wait.await
         {
             removed?;
@@ -291,7 +291,7 @@ impl Host {
 }
 
 /// Measures the process of a sandbox's machine, if there is one.
-fn measure(id: SandboxId, now: &Condition) -> Option<MachineUsage> {
+fn measure(id: SandboxId, now: &PublishedState) -> Option<MachineUsage> {
     let pid = now.pid?;
     // The process may have just died.
     let used = usage::of_process(pid).ok()?;

@@ -1,6 +1,6 @@
 //! The volumes of this host: which sandbox uses which, and the order in which files and ledger
-//! change. Never starts a machine; a launch attaches the [`Claim`]. A use is recorded before a
-//! machine gets the file and removed after that machine is gone: no two machines write one file.
+//! change. Never starts a machine; a launch attaches the [`VolumeClaim`]. A use is recorded before
+//! a machine gets the file and removed after that machine is gone: no two machines write one file.
 //! A sleeping sandbox still uses its volumes.
 
 mod plan;
@@ -21,51 +21,51 @@ use pandastack_wire_fleet::{LayerHold, VolumeView};
 use pandastack_wire_guest as wire;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use self::turns::{Disk, Turns};
+use self::turns::{VolumeFile, VolumeLocks};
 use crate::{
-    guest::{self, LinkError, Session},
-    ledger::{Claimed, Ledger, LedgerError, VolumeUse},
+    guest::{self, GuestSession, LinkError},
+    ledger::{ClaimOutcome, Ledger, LedgerError, VolumeUse},
 };
 
 /// Time limit for a guest to write its volumes out before its machine is stopped.
 const FLUSH_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The volumes of a host.
-pub struct Volumes {
+pub struct HostVolumes {
     store: VolumeStore,
     /// Lock taken from the check that a volume fits until it is made or has grown.
     gate: Arc<Mutex<()>>,
-    turns: Turns,
+    turns: VolumeLocks,
     ledger: Ledger,
     scope: Scope,
 }
 
 /// Permission to make or to grow a volume. It is exclusive, so that the caller's sum of all sizes
 /// stays true.
-pub struct Room(#[expect(dead_code, reason = "held for its lock")] OwnedMutexGuard<()>);
+pub struct VolumeSizePermit(#[expect(dead_code, reason = "held for its lock")] OwnedMutexGuard<()>);
 
 /// The volumes of a sandbox, for its machine and for its guest.
 #[derive(Clone, Debug, Default)]
-pub struct Claim {
-    uses: Vec<Used>,
+pub struct VolumeClaim {
+    uses: Vec<ClaimedVolume>,
 }
 
 /// One volume of a claim.
 #[derive(Clone, Debug)]
-struct Used {
+struct ClaimedVolume {
     by: VolumeUse,
     /// Size when it was claimed. It may have grown since.
     size: ByteSize,
-    disk: Disk,
+    disk: VolumeFile,
 }
 
 /// A volume that has grown under a sandbox that may write it.
 #[derive(Clone, Debug)]
-pub struct Growth {
+pub struct VolumeGrowth {
     pub sandbox: SandboxId,
     slot: VolumeSlot,
     path: String,
-    disk: Disk,
+    disk: VolumeFile,
 }
 
 /// The volumes cannot be opened.
@@ -77,25 +77,25 @@ pub enum VolumesError {
     Ledger(#[from] LedgerError),
 }
 
-impl Volumes {
+impl HostVolumes {
     /// Opens the volumes below a data volume, and finishes removals that an earlier process began.
     pub async fn open(root: &Path, ledger: Ledger, scope: Scope) -> Result<Self, VolumesError> {
         let store = VolumeStore::open(root)?;
         store.clear_drafts();
-        for volume in ledger.volumes_going().await? {
+        for volume in ledger.volumes_being_removed().await? {
             store.remove(volume)?;
             ledger.volume_gone(volume).await?;
         }
-        Ok(Self { store, gate: Arc::default(), turns: Turns::default(), ledger, scope })
+        Ok(Self { store, gate: Arc::default(), turns: VolumeLocks::default(), ledger, scope })
     }
 
     /// Waits for permission to make or to grow a volume.
-    pub async fn room(&self) -> Room {
-        Room(self.gate.clone().lock_owned().await)
+    pub async fn room(&self) -> VolumeSizePermit {
+        VolumeSizePermit(self.gate.clone().lock_owned().await)
     }
 
     /// Makes an empty volume. A repeated call with the same id and size gives the same answer.
-    pub async fn make(&self, volume: VolumeId, size: ByteSize, room: Room) -> Result<VolumeView, Fault> {
+    pub async fn make(&self, volume: VolumeId, size: ByteSize, room: VolumeSizePermit) -> Result<VolumeView, Fault> {
         let make = move |store: &VolumeStore| {
             // Held until the work ends, even if the caller leaves.
             let _room = room;
@@ -105,14 +105,14 @@ impl Volumes {
         Ok(VolumeView { volume, size, users: self.users(volume).await? })
     }
 
-    /// Grows a volume. Returns a `Growth` if a sandbox may write it: its machine and guest must be
-    /// told.
+    /// Grows a volume. Returns a `VolumeGrowth` if a sandbox may write it: its machine and guest
+    /// must be told.
     pub async fn grow(
         &self,
         volume: VolumeId,
         size: ByteSize,
-        room: Room,
-    ) -> Result<(VolumeView, Option<Growth>), Fault> {
+        room: VolumeSizePermit,
+    ) -> Result<(VolumeView, Option<VolumeGrowth>), Fault> {
         let disk = self.disk(volume);
         let turn = disk.turn().await;
         let grow = move |store: &VolumeStore| {
@@ -127,7 +127,7 @@ impl Volumes {
             if used.volume == volume {
                 users.push(sandbox);
                 if used.slot.access() == VolumeAccess::ReadWrite {
-                    growth = Some(Growth { sandbox, slot: used.slot, path: used.path, disk: disk.clone() });
+                    growth = Some(VolumeGrowth { sandbox, slot: used.slot, path: used.path, disk: disk.clone() });
                 }
             }
         }
@@ -139,7 +139,7 @@ impl Volumes {
     pub async fn remove(&self, volume: VolumeId) -> Result<(), Fault> {
         // Recorded first: it cannot be claimed from now on, and after a crash the next start
         // finishes the removal.
-        let users = self.ledger.volume_goes(volume).await?;
+        let users = self.ledger.begin_volume_removal(volume).await?;
         if let Some(user) = users.first() {
             let text = format!("the volume is attached to sandbox {user}; delete that sandbox first");
             return Err(Fault::new(FaultKind::Conflict, "volume.attached", text));
@@ -181,16 +181,16 @@ impl Volumes {
 
     /// Records that a sandbox uses volumes, all of them or none. A repeated call gives the same
     /// answer. `release` ends the use.
-    pub async fn claim(&self, sandbox: SandboxId, mounts: &[VolumeMount]) -> Result<Claim, Fault> {
+    pub async fn claim(&self, sandbox: SandboxId, mounts: &[VolumeMount]) -> Result<VolumeClaim, Fault> {
         let uses = plan::uses(mounts)?;
         if uses.is_empty() {
-            return Ok(Claim::default());
+            return Ok(VolumeClaim::default());
         }
         match self.ledger.claim_volumes(sandbox, &uses).await? {
-            Claimed::Yes => {}
-            Claimed::Otherwise => return Err(Fault::bug(format!("sandbox {sandbox} already uses other volumes"))),
-            Claimed::Taken { by, access, .. } => return Err(taken(by, access)),
-            Claimed::Going { .. } => return Err(no_volume()),
+            ClaimOutcome::Yes => {}
+            ClaimOutcome::Otherwise => return Err(Fault::bug(format!("sandbox {sandbox} already uses other volumes"))),
+            ClaimOutcome::Taken { by, access, .. } => return Err(taken(by, access)),
+            ClaimOutcome::Going { .. } => return Err(no_volume()),
         }
         let checked = self.on_store("check volumes", move |store| check(store, uses)).await.and_then(|checked| checked);
         match checked {
@@ -203,10 +203,10 @@ impl Volumes {
     }
 
     /// Returns the existing claim of a sandbox, for a machine that replaces its last one.
-    pub async fn held(&self, sandbox: SandboxId) -> Result<Claim, Fault> {
+    pub async fn held(&self, sandbox: SandboxId) -> Result<VolumeClaim, Fault> {
         let uses = self.ledger.volume_uses(sandbox).await?;
         if uses.is_empty() {
-            return Ok(Claim::default());
+            return Ok(VolumeClaim::default());
         }
         let sized = move |store: &VolumeStore| {
             uses.into_iter().map(|used| Ok((used.clone(), store.size(used.volume)?))).collect()
@@ -223,7 +223,7 @@ impl Volumes {
 
     /// Records that a sandbox uses no volume any more. Its machine must be gone.
     pub async fn release(&self, sandbox: SandboxId) -> Result<(), Fault> {
-        self.ledger.let_go_volumes(sandbox).await.map_err(Fault::from)
+        self.ledger.release_volumes(sandbox).await.map_err(Fault::from)
     }
 
     /// Releases the volumes of all sandboxes that are not in the set, and returns those sandboxes.
@@ -233,7 +233,7 @@ impl Volumes {
         let gone: HashSet<SandboxId> =
             uses.into_iter().map(|(sandbox, _)| sandbox).filter(|sandbox| !sandboxes.contains(sandbox)).collect();
         for sandbox in &gone {
-            self.ledger.let_go_volumes(*sandbox).await?;
+            self.ledger.release_volumes(*sandbox).await?;
         }
         Ok(gone.into_iter().collect())
     }
@@ -246,12 +246,12 @@ impl Volumes {
         Ok((volumes, users))
     }
 
-    fn claimed(&self, uses: Vec<(VolumeUse, ByteSize)>) -> Claim {
-        let used = |(by, size): (VolumeUse, ByteSize)| Used { size, disk: self.disk(by.volume), by };
-        Claim { uses: uses.into_iter().map(used).collect() }
+    fn claimed(&self, uses: Vec<(VolumeUse, ByteSize)>) -> VolumeClaim {
+        let used = |(by, size): (VolumeUse, ByteSize)| ClaimedVolume { size, disk: self.disk(by.volume), by };
+        VolumeClaim { uses: uses.into_iter().map(used).collect() }
     }
 
-    fn disk(&self, volume: VolumeId) -> Disk {
+    fn disk(&self, volume: VolumeId) -> VolumeFile {
         self.turns.disk(volume, self.store.file(volume))
     }
 
@@ -266,7 +266,7 @@ impl Volumes {
     }
 }
 
-impl Claim {
+impl VolumeClaim {
     /// Whether there is nothing to attach.
     pub fn is_empty(&self) -> bool {
         self.uses.is_empty()
@@ -274,7 +274,7 @@ impl Claim {
 
     /// Whether the guest may write to a volume.
     pub fn writes(&self) -> bool {
-        self.uses.iter().any(Used::is_written)
+        self.uses.iter().any(ClaimedVolume::is_written)
     }
 
     /// Attaches the volumes to a paused machine.
@@ -287,7 +287,7 @@ impl Claim {
     }
 
     /// Asks the guest of a new sandbox to mount all volumes.
-    pub async fn mount(&self, session: &Session) -> Result<(), Fault> {
+    pub async fn mount(&self, session: &GuestSession) -> Result<(), Fault> {
         if self.is_empty() {
             return Ok(());
         }
@@ -297,9 +297,9 @@ impl Claim {
     }
 
     /// Asks the guest to use the full size of volumes that grew while it slept or was paused.
-    pub async fn catch_up(&self, machine: &dyn Machine, session: &Session) -> Result<(), Fault> {
+    pub async fn grow_in_guest(&self, machine: &dyn Machine, session: &GuestSession) -> Result<(), Fault> {
         let mut volumes = Vec::with_capacity(self.uses.len());
-        for Used { by, disk, .. } in self.uses.iter().filter(|used| used.is_written()) {
+        for ClaimedVolume { by, disk, .. } in self.uses.iter().filter(|used| used.is_written()) {
             volumes.push(for_guest(by.slot, &by.path, tell_size(machine, by.slot, disk).await?));
         }
         if volumes.is_empty() { Ok(()) } else { guest::grow(session, &wire::VolumeDevices { volumes }).await }
@@ -307,7 +307,7 @@ impl Claim {
 
     /// Asks the guest to write out all its data before its machine is stopped, so that the next one
     /// finds it. If the guest does not answer, only what it had flushed itself is kept.
-    pub async fn flush(&self, machine: &dyn Machine, session: &Session) {
+    pub async fn flush(&self, machine: &dyn Machine, session: &GuestSession) {
         if !self.writes() {
             return;
         }
@@ -322,7 +322,7 @@ impl Claim {
     }
 
     /// Lets the guest write again after a `flush` if its machine was not stopped.
-    pub async fn unflush(&self, session: &Session) {
+    pub async fn unflush(&self, session: &GuestSession) {
         if self.writes() {
             // If this fails, the guest continues by itself after a while.
             let _ = tokio::time::timeout(FLUSH_DEADLINE, session.thaw()).await;
@@ -330,23 +330,23 @@ impl Claim {
     }
 }
 
-impl Used {
+impl ClaimedVolume {
     fn is_written(&self) -> bool {
         self.by.slot.access() == VolumeAccess::ReadWrite
     }
 }
 
-impl Growth {
+impl VolumeGrowth {
     /// Tells the machine and the guest of a running sandbox the current size. The volume may have
     /// grown again since.
-    pub async fn tell(&self, machine: &dyn Machine, session: &Session) -> Result<(), Fault> {
+    pub async fn tell(&self, machine: &dyn Machine, session: &GuestSession) -> Result<(), Fault> {
         let size = tell_size(machine, self.slot, &self.disk).await?;
         guest::grow(session, &wire::VolumeDevices { volumes: vec![for_guest(self.slot, &self.path, size)] }).await
     }
 }
 
 /// Tells a machine the current size of a volume, while a lock prevents further growth.
-async fn tell_size(machine: &dyn Machine, slot: VolumeSlot, disk: &Disk) -> Result<ByteSize, Fault> {
+async fn tell_size(machine: &dyn Machine, slot: VolumeSlot, disk: &VolumeFile) -> Result<ByteSize, Fault> {
     let turn = disk.turn().await;
     let size = turn.size().map_err(|cause| Fault::bug("volumes").with_detail(cause))?;
     machine.volume_grown(slot, size).await.map_err(machine_fault)?;

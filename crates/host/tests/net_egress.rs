@@ -20,7 +20,9 @@ use crate::net_support::{
 };
 use hickory_proto::{op::ResponseCode, rr::RecordType};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket};
-use pandastack_host::net::{GATEWAY, GUEST, NAMED_WRITES_AT_ONCE, NAMED_WRITES_PER_SECOND, NetPool, NetSettings, Slot};
+use pandastack_host::net::{
+    GATEWAY, GUEST, NAMED_WRITES_AT_ONCE, NAMED_WRITES_PER_SECOND, NetPool, NetSettings, NetSlot,
+};
 use pandastack_model::Egress;
 use pandastack_sys::netns::Netns;
 
@@ -48,7 +50,7 @@ fn outside(addresses: &[&str]) -> Outside {
 
 struct Stage {
     pool: Arc<NetPool>,
-    slot: Slot,
+    slot: NetSlot,
     guest: Arc<Guest>,
     asked: Arc<std::sync::atomic::AtomicUsize>,
 }
@@ -407,7 +409,7 @@ impl Heard {
 }
 
 impl Writes {
-    fn watch(slot: &Slot) -> Writes {
+    fn watch(slot: &NetSlot) -> Writes {
         let spawn = || Command::new("nft").arg("monitor").stdout(Stdio::piped()).spawn();
         let mut monitor = slot.netns().run(spawn).unwrap().unwrap();
         let (heard, output) = (Arc::<Heard>::default(), monitor.stdout.take().unwrap());

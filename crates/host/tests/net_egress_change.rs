@@ -13,7 +13,7 @@ use crate::net_support::{
     outside::{Outside, run},
     zone::{Zone, told, unlisted},
 };
-use pandastack_host::net::{Denial, GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, NamedFor, NetPool, NetSettings};
+use pandastack_host::net::{Denial, GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, NameTtlBounds, NetPool, NetSettings};
 use pandastack_kit::Scope;
 use pandastack_model::Egress;
 use tokio::sync::broadcast::{Receiver, error::TryRecvError};
@@ -171,7 +171,7 @@ fn an_address_runs_out_and_its_connections_go_on() {
         let (_outside, listener) = outside();
         let zone = Zone { ttl: 0, ..names() };
         let (resolver, _) = zone.serve(&world.scope).await;
-        let named_for = NamedFor { floor: Duration::from_secs(3), ceiling: Duration::from_secs(6) };
+        let named_for = NameTtlBounds { floor: Duration::from_secs(3), ceiling: Duration::from_secs(6) };
         let pool = world.pool(NetSettings { resolvers: vec![resolver], named_for, ..world.settings() }).await;
         let slot = pool.take().await.unwrap();
         let guest = Arc::new(Guest::in_slot(&slot));

@@ -8,7 +8,7 @@ use crate::net_support::{
     Guest, PATIENCE, World,
     outside::{Outside, ip, run},
 };
-use pandastack_host::net::{GATEWAY_MAC, GUEST_MAC, Slot, TAP};
+use pandastack_host::net::{GATEWAY_MAC, GUEST_MAC, NetSlot, TAP};
 use pandastack_model::Egress;
 
 /// The far end of each hop on the way out: gateway, host, server.
@@ -26,7 +26,7 @@ fn reached(guest: &Guest) -> Vec<&'static str> {
 
 /// Configures IPv6 on the whole path. All neighbour entries are static, so that blocking neighbour
 /// discovery alone does not make the test pass.
-fn switch_on(slot: &Slot, guest: &Guest, outside: &Outside) {
+fn switch_on(slot: &NetSlot, guest: &Guest, outside: &Outside) {
     let on = || {
         for setting in ["all/disable_ipv6", "default/disable_ipv6", "all/forwarding"] {
             let value = if setting.ends_with("forwarding") { "1" } else { "0" };

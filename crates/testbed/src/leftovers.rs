@@ -23,7 +23,7 @@ pub struct Leftovers {
 impl Leftovers {
     /// Finds all resources of an instance with this machine folder and this data folder.
     pub async fn find(instance: &str, run_root: &Path, data_dir: &Path) -> Result<Self> {
-        let net::Leftovers { namespaces, links, tables } = net::leftovers(instance).await?;
+        let net::NetLeftovers { namespaces, links, tables } = net::leftovers(instance).await?;
         let data = data_dir.display().to_string();
         let lines = |text: String| -> Vec<String> {
             text.lines().filter(|line| line.contains(&data)).map(str::to_owned).collect()

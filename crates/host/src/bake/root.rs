@@ -12,12 +12,12 @@ use pandastack_wire_fleet::{BootParams, LayerView};
 use pandastack_wire_guest::GENERATION;
 
 use super::{
-    Silent,
-    template::{BakeError, Ready, get_ready},
+    NoProgress,
+    template::{BakeError, ReadyGuest, get_ready},
 };
 use crate::{
     net::{GATEWAY, GUEST},
-    sandbox::{HostContext, PrepareError, Shape, Starting, hold_machine, prepare_fault},
+    sandbox::{HostContext, MachineShape, PrepareError, StartingMachine, hold_machine, prepare_fault},
 };
 
 /// Boots and seals. Runs to its end even if the call is dropped.
@@ -61,7 +61,7 @@ async fn boot_and_seal(context: &Arc<HostContext>, ask: BootParams) -> Result<La
     let mut undo = Undo::new();
     let promised = context.promise(ask.memory, &mut undo);
     let starting = promised.map_err(|full| prepare_fault(&PrepareError::Full(full)))?;
-    let shape = Shape::new(ask.memory, ask.cpus, disk, context.driver.profile().runtime);
+    let shape = MachineShape::new(ask.memory, ask.cpus, disk, context.driver.profile().runtime);
     let machine_slot = match context.machine_slot(&shape, None).await {
         Ok(machine_slot) => machine_slot,
         Err(error) => {
@@ -80,7 +80,7 @@ async fn in_berth(
     context: &Arc<HostContext>,
     ask: &BootParams,
     spec: MachineSpec,
-    starting: Starting,
+    starting: StartingMachine,
     disk: pandastack_model::ByteSize,
     kit: pandastack_layers::BootKit,
     held: &mut Undo,
@@ -99,8 +99,8 @@ async fn in_berth(
     drop(starting);
     hold_machine(&machine, held);
     context.ledger.started(id, machine.pid()).await?;
-    let Ready { boot, link } = until_stopped(&context.scope, async {
-        get_ready(&context.scope, &[], &*machine, &secret, &run_dir, &files.dev, &Silent).await.map_err(boot_fault)
+    let ReadyGuest { boot, link } = until_stopped(&context.scope, async {
+        get_ready(&context.scope, &[], &*machine, &secret, &run_dir, &files.dev, &NoProgress).await.map_err(boot_fault)
     })
     .await?;
     machine.stop().await;

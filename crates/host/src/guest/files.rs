@@ -10,26 +10,26 @@ use pandastack_wire_guest::{
 };
 
 use super::{
-    channel::Channel,
+    channel::GuestChannel,
     fault::{parse, reply},
     limits::{ENTRIES_MAX, LISTING_BYTES_MAX, REQUEST_DEADLINE},
-    session::{LinkError, Session},
+    session::{GuestSession, LinkError},
 };
 
 /// Opens a file. Its contents are streamed as the body is read.
-pub async fn read_file(session: &Session, path: &str) -> Result<FileBody, Fault> {
+pub async fn read_file(session: &GuestSession, path: &str) -> Result<FileBody, Fault> {
     let mut channel = session.channel()?;
     channel.send(ReadFile { path: path.to_owned() }.frame(channel.number())).await?;
     let first = next(&mut channel).await?;
     if first.kind == FrameKind::Error {
         channel.finish();
     }
-    let entry = checked(parse::<EntryMetadata>(first)?.entry).ok_or_else(confused)?;
+    let entry = checked(parse::<EntryMetadata>(first)?.entry).ok_or_else(unexpected_frame)?;
     Ok(FileBody { entry, body: Box::pin(stream::unfold(Some(channel), next_piece)) })
 }
 
 /// Returns the next piece of a body that a guest sends.
-pub(super) async fn next_piece(channel: Option<Channel>) -> Option<(Result<Bytes, Fault>, Option<Channel>)> {
+pub(super) async fn next_piece(channel: Option<GuestChannel>) -> Option<(Result<Bytes, Fault>, Option<GuestChannel>)> {
     let mut channel = channel?;
     let frame = match next(&mut channel).await.and_then(|frame| reply(frame, FrameKind::Data)) {
         Ok(frame) => frame,
@@ -46,7 +46,7 @@ pub(super) async fn next_piece(channel: Option<Channel>) -> Option<(Result<Bytes
 }
 
 /// Writes a body to a file. The file appears complete or not at all.
-pub async fn write_file(session: &Session, ask: WriteParams, mut body: ByteStream) -> Result<u64, Fault> {
+pub async fn write_file(session: &GuestSession, ask: WriteParams, mut body: ByteStream) -> Result<u64, Fault> {
     let mut channel = session.channel()?;
     let number = channel.number();
     channel.send(WriteFile { path: ask.path, mode: ask.mode }.frame(number)).await?;
@@ -55,7 +55,7 @@ pub async fn write_file(session: &Session, ask: WriteParams, mut body: ByteStrea
 
 /// Sends a body as fast as the guest accepts it, and returns the guest's last frame. A body that
 /// breaks off is a fault, and the dropped channel then makes the guest discard its part.
-pub(super) async fn upload(channel: &mut Channel, body: &mut ByteStream) -> Result<Frame, Fault> {
+pub(super) async fn upload(channel: &mut GuestChannel, body: &mut ByteStream) -> Result<Frame, Fault> {
     let number = channel.number();
     let mut window = WINDOW_BYTES;
     loop {
@@ -101,7 +101,7 @@ pub(super) async fn upload(channel: &mut Channel, body: &mut ByteStream) -> Resu
 }
 
 /// Lists a directory, sorted by name.
-pub async fn list_dir(session: &Session, path: &str) -> Result<Vec<FileEntry>, Fault> {
+pub async fn list_dir(session: &GuestSession, path: &str) -> Result<Vec<FileEntry>, Fault> {
     let mut channel = session.channel()?.without_credit();
     channel.send(PathMessage { path: path.to_owned() }.frame(channel.number(), FrameKind::List)).await?;
     let (mut entries, mut bytes) = (Vec::new(), 0);
@@ -128,17 +128,17 @@ pub async fn list_dir(session: &Session, path: &str) -> Result<Vec<FileEntry>, F
 }
 
 /// Describes one path.
-pub async fn stat(session: &Session, path: &str) -> Result<FileEntry, Fault> {
+pub async fn stat(session: &GuestSession, path: &str) -> Result<FileEntry, Fault> {
     let meta: EntryMetadata = parse(ask(session, path, FrameKind::Stat).await?)?;
-    checked(meta.entry).ok_or_else(confused)
+    checked(meta.entry).ok_or_else(unexpected_frame)
 }
 
 /// Deletes a path and everything below it.
-pub async fn delete_path(session: &Session, path: &str) -> Result<(), Fault> {
+pub async fn delete_path(session: &GuestSession, path: &str) -> Result<(), Fault> {
     reply(ask(session, path, FrameKind::Delete).await?, FrameKind::Done).map(drop)
 }
 
-async fn ask(session: &Session, path: &str, kind: FrameKind) -> Result<Frame, Fault> {
+async fn ask(session: &GuestSession, path: &str, kind: FrameKind) -> Result<Frame, Fault> {
     let mut channel = session.channel()?;
     channel.send(PathMessage { path: path.to_owned() }.frame(channel.number(), kind)).await?;
     let frame = next(&mut channel).await?;
@@ -147,20 +147,20 @@ async fn ask(session: &Session, path: &str, kind: FrameKind) -> Result<Frame, Fa
 }
 
 /// Waits for the next frame, with a timeout.
-pub(super) async fn next(channel: &mut Channel) -> Result<Frame, Fault> {
+pub(super) async fn next(channel: &mut GuestChannel) -> Result<Frame, Fault> {
     match tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await {
         Ok(frame) => Ok(frame?),
         Err(_) => Err(LinkError::Deadline.into()),
     }
 }
 
-pub(super) fn confused() -> Fault {
+pub(super) fn unexpected_frame() -> Fault {
     Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent sent an invalid response")
 }
 
 /// Skips names from an untrusted guest that are not plain names.
 fn checked(entry: DirEntry) -> Option<FileEntry> {
-    (entry.name == "/" || is_plain(&entry.name)).then(|| told(entry))
+    (entry.name == "/" || is_plain(&entry.name)).then(|| to_file_entry(entry))
 }
 
 /// Returns whether a name from a guest is a plain name and not a path.
@@ -173,7 +173,7 @@ pub(super) fn memory_of(entry: &FileEntry) -> usize {
     size_of::<FileEntry>() + entry.name.len() + entry.target.as_ref().map_or(0, String::len)
 }
 
-pub(super) fn told(entry: DirEntry) -> FileEntry {
+pub(super) fn to_file_entry(entry: DirEntry) -> FileEntry {
     let DirEntry { name, kind, size, mode, modified, target } = entry;
     let kind = match kind {
         DirEntryKind::File => FileKind::File,

@@ -13,16 +13,16 @@ use pandastack_wire_guest::{
 };
 
 use super::{
-    channel::Channel,
+    channel::GuestChannel,
     exec::start,
     fault::{guest_fault, parse},
-    files::{confused, next, upload},
+    files::{next, unexpected_frame, upload},
     limits::{PROCESS_TEXT_CHARS_MAX, PROCESSES_MAX},
-    session::{LinkError, Session},
+    session::{GuestSession, LinkError},
 };
 
 /// Starts a process.
-pub async fn spawn(session: &Session, ask: SpawnParams) -> Result<ProcessView, Fault> {
+pub async fn spawn(session: &GuestSession, ask: SpawnParams) -> Result<ProcessView, Fault> {
     let SpawnParams { exec, tag } = ask;
     let frame = self::ask(session, |number| SpawnProcess { start: start(exec), tag }.frame(number)).await?;
     let refusal = |error: Error| match error.kind {
@@ -33,34 +33,34 @@ pub async fn spawn(session: &Session, ask: SpawnParams) -> Result<ProcessView, F
 }
 
 /// Lists the processes that the guest remembers.
-pub async fn list(session: &Session) -> Result<Vec<ProcessView>, Fault> {
+pub async fn list(session: &GuestSession) -> Result<Vec<ProcessView>, Fault> {
     let frame = ask(session, |number| ListProcesses { id: None }.frame(number)).await?;
     let list: ProcessList = parse(checked_reply(frame, refusal)?)?;
     Ok(list.processes.into_iter().take(PROCESSES_MAX).map(view).collect())
 }
 
 /// Describes one process.
-pub async fn describe(session: &Session, process: ProcessNumber) -> Result<ProcessView, Fault> {
+pub async fn describe(session: &GuestSession, process: ProcessNumber) -> Result<ProcessView, Fault> {
     let frame = ask(session, |number| ListProcesses { id: Some(process.0) }.frame(number)).await?;
     let list: ProcessList = parse(checked_reply(frame, refusal)?)?;
-    list.processes.into_iter().next().map(view).ok_or_else(confused)
+    list.processes.into_iter().next().map(view).ok_or_else(unexpected_frame)
 }
 
 /// Signals the process group.
-pub async fn signal(session: &Session, process: ProcessNumber, signal: i32) -> Result<(), Fault> {
+pub async fn signal(session: &GuestSession, process: ProcessNumber, signal: i32) -> Result<(), Fault> {
     let frame = ask(session, |number| SignalProcess { id: process.0, number: signal }.frame(number)).await?;
     super::fault::reply(checked_reply(frame, refusal)?, FrameKind::Done).map(drop)
 }
 
 /// Kills the process group and forgets the process.
-pub async fn forget(session: &Session, process: ProcessNumber) -> Result<(), Fault> {
+pub async fn forget(session: &GuestSession, process: ProcessNumber) -> Result<(), Fault> {
     let frame = ask(session, |number| ForgetProcess { id: process.0 }.frame(number)).await?;
     super::fault::reply(checked_reply(frame, refusal)?, FrameKind::Done).map(drop)
 }
 
 /// Writes to the standard input of a process.
 pub async fn feed(
-    session: &Session,
+    session: &GuestSession,
     process: ProcessNumber,
     mut body: ByteStream,
     afterwards: StdinAfterWrite,
@@ -73,7 +73,7 @@ pub async fn feed(
 }
 
 /// Reads the output of a process. An unknown process is an error here, not in the stream.
-pub async fn attach(session: &Session, ask: AttachParams) -> Result<ProcessOutputStream, Fault> {
+pub async fn attach(session: &GuestSession, ask: AttachParams) -> Result<ProcessOutputStream, Fault> {
     let AttachParams { process, offset, until } = ask;
     let mut channel = session.channel_since(PROCESSES_SINCE)?;
     let follow = until == FollowUntil::End;
@@ -95,7 +95,7 @@ pub async fn attach(session: &Session, ask: AttachParams) -> Result<ProcessOutpu
     })))
 }
 
-async fn next_step(channel: &mut Channel) -> Result<OutputEvent, Fault> {
+async fn next_step(channel: &mut GuestChannel) -> Result<OutputEvent, Fault> {
     // No timeout: a process may be silent for any time.
     let frame = channel.next().await?;
     if frame.kind == FrameKind::Error {
@@ -104,7 +104,7 @@ async fn next_step(channel: &mut Channel) -> Result<OutputEvent, Fault> {
     step(channel, checked_reply(frame, refusal)?).await
 }
 
-async fn step(channel: &mut Channel, frame: Frame) -> Result<OutputEvent, Fault> {
+async fn step(channel: &mut GuestChannel, frame: Frame) -> Result<OutputEvent, Fault> {
     let payload = frame.payload.clone();
     let step = match frame.kind {
         FrameKind::Position => OutputEvent::At(parse::<OutputPosition>(frame)?.offset),
@@ -120,7 +120,7 @@ async fn step(channel: &mut Channel, frame: Frame) -> Result<OutputEvent, Fault>
     Ok(step)
 }
 
-async fn ask(session: &Session, question: impl FnOnce(u32) -> Frame) -> Result<Frame, Fault> {
+async fn ask(session: &GuestSession, question: impl FnOnce(u32) -> Frame) -> Result<Frame, Fault> {
     let mut channel = session.channel_since(PROCESSES_SINCE)?;
     channel.send(question(channel.number())).await?;
     let frame = next(&mut channel).await?;

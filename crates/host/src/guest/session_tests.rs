@@ -12,7 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Channel, LinkError, Session};
+use super::{GuestChannel, GuestSession, LinkError};
 use crate::guest::limits::{CHANNEL_BYTES_MAX, CHANNELS_MAX, LINK_BYTES_MAX, OUT_BYTES_MAX, UNCREDITED_BYTES_MAX};
 
 /// Bytes that the link itself buffers.
@@ -24,10 +24,10 @@ const LONG: Duration = Duration::from_secs(3600);
 /// Upper bound of a flood, so that it ends if nothing stops it.
 const FLOOD_BYTES: usize = 64 << 20;
 
-fn link() -> (Session, DuplexStream, Scope) {
+fn link() -> (GuestSession, DuplexStream, Scope) {
     let (ours, guest) = tokio::io::duplex(WIRE_BYTES);
     let scope = Scope::new();
-    (Session::start(Box::new(ours), Decoder::default(), GENERATION, &scope), guest, scope)
+    (GuestSession::start(Box::new(ours), Decoder::default(), GENERATION, &scope), guest, scope)
 }
 
 fn encoded(frame: &Frame) -> BytesMut {
@@ -54,7 +54,7 @@ async fn flood(guest: &mut DuplexStream, numbers: &[u32], frame_bytes: usize, by
     taken
 }
 
-fn channels(session: &Session, count: usize) -> Vec<Channel> {
+fn channels(session: &GuestSession, count: usize) -> Vec<GuestChannel> {
     (0..count).map(|_| session.channel().unwrap()).collect()
 }
 
@@ -79,7 +79,7 @@ async fn a_guest_that_floods_one_channel_loses_its_link() {
 async fn a_guest_that_floods_many_channels_below_their_windows_fills_no_more_than_the_link() {
     let (session, mut guest, _scope) = link();
     let mut channels = channels(&session, CHANNELS_MAX);
-    let numbers: Vec<u32> = channels.iter().map(Channel::number).collect();
+    let numbers: Vec<u32> = channels.iter().map(GuestChannel::number).collect();
     let taken = flood(&mut guest, &numbers, FRAME_BYTES_MAX, CHANNELS_MAX * WINDOW_BYTES).await;
     assert!(taken <= LINK_BYTES_MAX + 2 * FRAME_BYTES_MAX + WIRE_BYTES, "{taken} bytes were taken");
     // The guest obeyed its credit, so the link continues as soon as a frame is read.

@@ -13,33 +13,33 @@ use pandastack_wire_guest::{
 };
 
 use super::{
-    channel::Channel,
+    channel::GuestChannel,
     fault::{guest_fault, parse, reply},
-    files::{is_plain, memory_of, next, next_piece, told, upload},
+    files::{is_plain, memory_of, next, next_piece, to_file_entry, upload},
     limits::{LISTING_BYTES_MAX, TREE_DEADLINE},
-    session::{LinkError, Session},
+    session::{GuestSession, LinkError},
 };
 
 /// Makes a folder.
-pub async fn make_dir(session: &Session, path: &str, above: PathScope) -> Result<(), Fault> {
+pub async fn make_dir(session: &GuestSession, path: &str, above: PathScope) -> Result<(), Fault> {
     let (path, parents) = (path.to_owned(), above == PathScope::All);
     done(session, |number| CreateDir { path, parents }.frame(number)).await
 }
 
 /// Moves a path.
-pub async fn move_path(session: &Session, from: &str, to: &str, in_the_way: ExistingTarget) -> Result<(), Fault> {
+pub async fn move_path(session: &GuestSession, from: &str, to: &str, in_the_way: ExistingTarget) -> Result<(), Fault> {
     let (from, to, overwrite) = (from.to_owned(), to.to_owned(), in_the_way == ExistingTarget::Goes);
     done(session, |number| RenamePath { from, to, overwrite }.frame(number)).await
 }
 
 /// Sets permission bits.
-pub async fn chmod(session: &Session, path: &str, mode: u32, below: PathScope) -> Result<(), Fault> {
+pub async fn chmod(session: &GuestSession, path: &str, mode: u32, below: PathScope) -> Result<(), Fault> {
     let (path, recursive) = (path.to_owned(), below == PathScope::All);
     done(session, |number| SetMode { path, mode, recursive }.frame(number)).await
 }
 
 /// Lists a folder and everything below it.
-pub async fn walk(session: &Session, ask: WalkParams) -> Result<WalkResult, Fault> {
+pub async fn walk(session: &GuestSession, ask: WalkParams) -> Result<WalkResult, Fault> {
     let WalkParams { path, depth, entries_max } = ask;
     let mut channel = session.channel_since(TREES_SINCE)?.without_credit();
     channel.send(WalkDir { path, depth, entries_max }.frame(channel.number())).await?;
@@ -52,7 +52,7 @@ pub async fn walk(session: &Session, ask: WalkParams) -> Result<WalkResult, Faul
         }
         let part: WalkEntries = parse(frame)?;
         let inside = part.entries.into_iter().filter(|entry| entry.name.split('/').all(is_plain));
-        walked.entries.extend(inside.map(told).inspect(|entry| bytes += memory_of(entry)));
+        walked.entries.extend(inside.map(to_file_entry).inspect(|entry| bytes += memory_of(entry)));
         walked.truncated |= part.truncated || bytes > LISTING_BYTES_MAX;
         if walked.entries.len() > entries_max as usize {
             walked.entries.truncate(entries_max as usize);
@@ -65,7 +65,7 @@ pub async fn walk(session: &Session, ask: WalkParams) -> Result<WalkResult, Faul
 }
 
 /// Watches a path. Returns once the guest's watch is in place.
-pub async fn watch(session: &Session, path: &str, below: PathScope) -> Result<FileChangeStream, Fault> {
+pub async fn watch(session: &GuestSession, path: &str, below: PathScope) -> Result<FileChangeStream, Fault> {
     let mut channel = session.channel_since(TREES_SINCE)?;
     let (path, recursive) = (path.to_owned(), below == PathScope::All);
     channel.send(WatchPath { path: path.clone(), recursive }.frame(channel.number())).await?;
@@ -86,7 +86,7 @@ pub async fn watch(session: &Session, path: &str, below: PathScope) -> Result<Fi
     })))
 }
 
-async fn next_changes(channel: &mut Channel, watched: &str) -> Result<Vec<FileChange>, Fault> {
+async fn next_changes(channel: &mut GuestChannel, watched: &str) -> Result<Vec<FileChange>, Fault> {
     // No timeout: there may be no change for any time.
     let frame = channel.next().await?;
     if frame.kind == FrameKind::Error {
@@ -99,7 +99,7 @@ async fn next_changes(channel: &mut Channel, watched: &str) -> Result<Vec<FileCh
 }
 
 /// Returns a folder as a tar archive.
-pub async fn read_tree(session: &Session, path: &str) -> Result<ByteStream, Fault> {
+pub async fn read_tree(session: &GuestSession, path: &str) -> Result<ByteStream, Fault> {
     let mut channel = session.channel_since(TREES_SINCE)?;
     channel.send(PathMessage { path: path.to_owned() }.frame(channel.number(), FrameKind::Pack)).await?;
     let first = next(&mut channel).await?;
@@ -111,7 +111,7 @@ pub async fn read_tree(session: &Session, path: &str) -> Result<ByteStream, Faul
 }
 
 /// Unpacks a tar archive below a folder.
-pub async fn write_tree(session: &Session, path: &str, mut body: ByteStream) -> Result<UnpackSummary, Fault> {
+pub async fn write_tree(session: &GuestSession, path: &str, mut body: ByteStream) -> Result<UnpackSummary, Fault> {
     let mut channel = session.channel_since(TREES_SINCE)?;
     channel.send(PathMessage { path: path.to_owned() }.frame(channel.number(), FrameKind::Unpack)).await?;
     let last = upload(&mut channel, &mut body).await?;
@@ -125,7 +125,7 @@ pub async fn write_tree(session: &Session, path: &str, mut body: ByteStream) -> 
     Ok(UnpackSummary { entries, bytes })
 }
 
-async fn done(session: &Session, question: impl FnOnce(u32) -> Frame) -> Result<(), Fault> {
+async fn done(session: &GuestSession, question: impl FnOnce(u32) -> Frame) -> Result<(), Fault> {
     let mut channel = session.channel_since(TREES_SINCE)?;
     channel.send(question(channel.number())).await?;
     let frame = patiently(&mut channel).await?;
@@ -134,7 +134,7 @@ async fn done(session: &Session, question: impl FnOnce(u32) -> Frame) -> Result<
 }
 
 /// Waits for the first answer about a tree, which may be large.
-async fn patiently(channel: &mut Channel) -> Result<Frame, Fault> {
+async fn patiently(channel: &mut GuestChannel) -> Result<Frame, Fault> {
     match tokio::time::timeout(TREE_DEADLINE, channel.next()).await {
         Ok(frame) => Ok(frame?),
         Err(_) => Err(LinkError::Deadline.into()),

@@ -6,20 +6,20 @@ use pandastack_wire_guest::{Error, ErrorKind, FrameKind, Message, VolumeDevices}
 use super::{
     fault::{guest_fault, reply},
     limits::REQUEST_DEADLINE,
-    session::{LinkError, Session},
+    session::{GuestSession, LinkError},
 };
 
 /// Makes the guest mount volumes.
-pub async fn mount(session: &Session, volumes: &VolumeDevices) -> Result<(), Fault> {
+pub async fn mount(session: &GuestSession, volumes: &VolumeDevices) -> Result<(), Fault> {
     ask(session, volumes, FrameKind::Mount).await
 }
 
 /// Makes the guest grow the file systems of volumes that have grown.
-pub async fn grow(session: &Session, volumes: &VolumeDevices) -> Result<(), Fault> {
+pub async fn grow(session: &GuestSession, volumes: &VolumeDevices) -> Result<(), Fault> {
     ask(session, volumes, FrameKind::Grow).await
 }
 
-async fn ask(session: &Session, volumes: &VolumeDevices, kind: FrameKind) -> Result<(), Fault> {
+async fn ask(session: &GuestSession, volumes: &VolumeDevices, kind: FrameKind) -> Result<(), Fault> {
     let mut channel = session.channel()?;
     channel.send(volumes.frame(channel.number(), kind)).await?;
     let frame = tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await.map_err(|_| LinkError::Deadline)??;

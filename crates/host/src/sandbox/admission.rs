@@ -5,7 +5,7 @@ use pandastack_model::{ByteSize, VOLUMES_OVERCOMMIT};
 
 /// Resources and promises of the host at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct View {
+pub struct HostResources {
     /// Memory that could be given to processes now, reclaimable caches included.
     pub memory_free: ByteSize,
     /// Admitted machines whose process does not run yet. Their memory still counts as free.
@@ -20,7 +20,7 @@ pub struct View {
 
 /// Limits that the operator sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct AdmissionLimits {
     /// Stays free for the host itself.
     pub memory_reserve: ByteSize,
     /// Limit of promised guest memory, as a percentage of the host's memory. Guests share the pages
@@ -32,7 +32,7 @@ pub struct Terms {
 
 /// Why a machine or a volume does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Full {
+pub enum CapacityError {
     #[error("only {free} of memory is free, and {reserve} is kept in reserve")]
     Memory { free: ByteSize, reserve: ByteSize },
     #[error("{promised} of memory is already reserved for machines, of at most {most}")]
@@ -47,25 +47,25 @@ pub enum Full {
 pub const MACHINE_FLOOR: ByteSize = ByteSize::mib(48);
 
 /// Decides whether one more machine with this much memory fits.
-pub fn admit(view: &View, terms: &Terms, memory: ByteSize) -> Result<(), Full> {
-    let View { memory_free, machines_starting, memory_total, memory_promised, disk_free } = *view;
+pub fn admit(view: &HostResources, terms: &AdmissionLimits, memory: ByteSize) -> Result<(), CapacityError> {
+    let HostResources { memory_free, machines_starting, memory_total, memory_promised, disk_free } = *view;
     if disk_free < terms.disk_reserve {
-        return Err(Full::Disk { free: disk_free, reserve: terms.disk_reserve });
+        return Err(CapacityError::Disk { free: disk_free, reserve: terms.disk_reserve });
     }
     let floors = MACHINE_FLOOR.get().saturating_mul(machines_starting.saturating_add(1));
     if memory_free.get() < terms.memory_reserve.get().saturating_add(floors) {
-        return Err(Full::Memory { free: memory_free, reserve: terms.memory_reserve });
+        return Err(CapacityError::Memory { free: memory_free, reserve: terms.memory_reserve });
     }
     let most = ByteSize::new(memory_total.get().saturating_mul(terms.overcommit_percent) / 100);
     if memory_promised.get().saturating_add(memory.get()) > most.get() {
-        return Err(Full::Promises { promised: memory_promised, most });
+        return Err(CapacityError::Promises { promised: memory_promised, most });
     }
     Ok(())
 }
 
 /// Input of a decision about a volume.
 #[derive(Clone, Copy, Debug)]
-pub struct VolumeView {
+pub struct VolumeCapacity {
     pub disk_free: ByteSize,
     pub disk_total: ByteSize,
     /// Sizes of all other volumes.
@@ -73,14 +73,14 @@ pub struct VolumeView {
 }
 
 /// Decides whether a new or grown volume of this size fits.
-pub fn admit_volume(view: &VolumeView, disk_reserve: ByteSize, size: ByteSize) -> Result<(), Full> {
-    let VolumeView { disk_free, disk_total, promised } = *view;
+pub fn admit_volume(view: &VolumeCapacity, disk_reserve: ByteSize, size: ByteSize) -> Result<(), CapacityError> {
+    let VolumeCapacity { disk_free, disk_total, promised } = *view;
     if disk_free < disk_reserve {
-        return Err(Full::Disk { free: disk_free, reserve: disk_reserve });
+        return Err(CapacityError::Disk { free: disk_free, reserve: disk_reserve });
     }
     let most = ByteSize::new(disk_total.get().saturating_mul(VOLUMES_OVERCOMMIT));
     if promised.get().saturating_add(size.get()) > most.get() {
-        return Err(Full::Volumes { promised, most });
+        return Err(CapacityError::Volumes { promised, most });
     }
     Ok(())
 }
@@ -99,11 +99,14 @@ pub fn parse_meminfo(text: &str) -> Option<(ByteSize, ByteSize)> {
 mod tests {
     use super::*;
 
-    const TERMS: Terms =
-        Terms { memory_reserve: ByteSize::mib(512), overcommit_percent: 200, disk_reserve: ByteSize::mib(256) };
+    const TERMS: AdmissionLimits = AdmissionLimits {
+        memory_reserve: ByteSize::mib(512),
+        overcommit_percent: 200,
+        disk_reserve: ByteSize::mib(256),
+    };
 
-    fn view() -> View {
-        View {
+    fn view() -> HostResources {
+        HostResources {
             memory_free: ByteSize::gib(4),
             machines_starting: 0,
             memory_total: ByteSize::gib(8),
@@ -112,58 +115,58 @@ mod tests {
         }
     }
 
-    fn check(view: View, memory: ByteSize, expected: Result<(), Full>) {
+    fn check(view: HostResources, memory: ByteSize, expected: Result<(), CapacityError>) {
         assert_eq!(admit(&view, &TERMS, memory), expected, "{view:?} {memory}");
     }
 
     #[test]
     fn a_host_with_room_takes_one_more() {
         check(view(), ByteSize::mib(256), Ok(()));
-        check(View { memory_promised: ByteSize::gib(15), ..view() }, ByteSize::gib(1), Ok(()));
+        check(HostResources { memory_promised: ByteSize::gib(15), ..view() }, ByteSize::gib(1), Ok(()));
     }
 
     #[test]
     fn each_shortage_has_its_name() {
         let free = ByteSize::mib(540);
         check(
-            View { memory_free: free, ..view() },
+            HostResources { memory_free: free, ..view() },
             ByteSize::mib(1),
-            Err(Full::Memory { free, reserve: ByteSize::mib(512) }),
+            Err(CapacityError::Memory { free, reserve: ByteSize::mib(512) }),
         );
         let (promised, most) = (ByteSize::gib(15), ByteSize::gib(16));
         check(
-            View { memory_promised: promised, ..view() },
+            HostResources { memory_promised: promised, ..view() },
             ByteSize::new(ByteSize::gib(1).get() + 1),
-            Err(Full::Promises { promised, most }),
+            Err(CapacityError::Promises { promised, most }),
         );
         let free = ByteSize::mib(255);
         check(
-            View { disk_free: free, ..view() },
+            HostResources { disk_free: free, ..view() },
             ByteSize::mib(1),
-            Err(Full::Disk { free, reserve: ByteSize::mib(256) }),
+            Err(CapacityError::Disk { free, reserve: ByteSize::mib(256) }),
         );
     }
 
     #[test]
     fn no_size_overflows() {
         let huge = ByteSize::new(u64::MAX);
-        let view = View {
+        let view = HostResources {
             memory_promised: huge,
             memory_free: huge,
             machines_starting: u64::MAX,
             memory_total: huge,
             disk_free: huge,
         };
-        check(view, huge, Err(Full::Promises { promised: huge, most: ByteSize::new(u64::MAX / 100) }));
+        check(view, huge, Err(CapacityError::Promises { promised: huge, most: ByteSize::new(u64::MAX / 100) }));
     }
 
     #[test]
     fn machines_that_are_being_started_have_their_share_of_what_is_free() {
         let reserve = TERMS.memory_reserve;
         let free = ByteSize::new(reserve.get() + 3 * MACHINE_FLOOR.get());
-        let starting = |machines_starting| View { memory_free: free, machines_starting, ..view() };
+        let starting = |machines_starting| HostResources { memory_free: free, machines_starting, ..view() };
         check(starting(2), ByteSize::mib(1), Ok(()));
-        check(starting(3), ByteSize::mib(1), Err(Full::Memory { free, reserve }));
+        check(starting(3), ByteSize::mib(1), Err(CapacityError::Memory { free, reserve }));
     }
 
     #[test]
@@ -176,13 +179,13 @@ mod tests {
     #[test]
     fn volumes_are_promised_more_than_there_is_but_not_without_end() {
         let view =
-            VolumeView { disk_free: ByteSize::gib(1), disk_total: ByteSize::gib(10), promised: ByteSize::gib(29) };
+            VolumeCapacity { disk_free: ByteSize::gib(1), disk_total: ByteSize::gib(10), promised: ByteSize::gib(29) };
         let (reserve, most) = (ByteSize::mib(256), ByteSize::gib(30));
         let check = |view, size, expected| assert_eq!(admit_volume(&view, reserve, size), expected);
         check(view, ByteSize::gib(1), Ok(()));
-        check(view, ByteSize::gib(2), Err(Full::Volumes { promised: ByteSize::gib(29), most }));
-        check(view, ByteSize::new(u64::MAX), Err(Full::Volumes { promised: ByteSize::gib(29), most }));
+        check(view, ByteSize::gib(2), Err(CapacityError::Volumes { promised: ByteSize::gib(29), most }));
+        check(view, ByteSize::new(u64::MAX), Err(CapacityError::Volumes { promised: ByteSize::gib(29), most }));
         let free = ByteSize::mib(255);
-        check(VolumeView { disk_free: free, ..view }, ByteSize::mib(1), Err(Full::Disk { free, reserve }));
+        check(VolumeCapacity { disk_free: free, ..view }, ByteSize::mib(1), Err(CapacityError::Disk { free, reserve }));
     }
 }

@@ -5,7 +5,7 @@ use std::{io, time::Duration};
 use pandastack_layers::{LayerOpenError, ManifestError};
 use pandastack_model::{Fault, FaultKind, SandboxOrigin, SandboxRefusal, SandboxSpec, SandboxState};
 
-use super::{admission::Full, launch::LaunchError, prepare::PrepareError, seal::SealError};
+use super::{admission::CapacityError, launch::LaunchError, prepare::PrepareError, seal::SealError};
 use crate::net::NetError;
 
 /// Explains a failed launch. Nothing was created, so a fault about capacity may suggest a retry.
@@ -76,8 +76,8 @@ fn is_gone(error: &LayerOpenError) -> bool {
 /// Explains why a machine could not be prepared.
 pub fn prepare_fault(error: &PrepareError) -> Fault {
     match error {
-        PrepareError::Full(Full::Disk { .. } | Full::Volumes { .. }) => no_storage(),
-        PrepareError::Full(Full::Memory { .. } | Full::Promises { .. }) => full(),
+        PrepareError::Full(CapacityError::Disk { .. } | CapacityError::Volumes { .. }) => no_storage(),
+        PrepareError::Full(CapacityError::Memory { .. } | CapacityError::Promises { .. }) => full(),
         PrepareError::Io { cause, .. } if is_full(cause) => no_storage(),
         PrepareError::Net(NetError::Full { .. }) => full(),
         PrepareError::Start(pandastack_vmm::MachineStartError::Profile { .. }) => Fault::new(
@@ -136,7 +136,7 @@ fn no_storage() -> Fault {
 }
 
 /// Says that there is no room for a volume.
-pub fn volume_fault(full: &Full) -> Fault {
+pub fn volume_fault(full: &CapacityError) -> Fault {
     Fault::new(FaultKind::Storage, "host.storage", "insufficient host storage for volume").with_detail(full.to_string())
 }
 

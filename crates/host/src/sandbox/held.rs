@@ -25,16 +25,16 @@ const MARGIN: ByteSize = ByteSize::mib(8);
 const UNIT: ByteSize = ByteSize::mib(1);
 
 /// The host's budget for held memory.
-pub struct Held(Arc<Semaphore>);
+pub struct HeldMemory(Arc<Semaphore>);
 
 /// One seal's part of the budget, until it is dropped.
-pub struct Permit {
+pub struct HeldMemoryPermit {
     bytes: usize,
     most: ByteSize,
     _units: OwnedSemaphorePermit,
 }
 
-impl Permit {
+impl HeldMemoryPermit {
     /// Size of the buffer to allocate before the guest is paused.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -46,15 +46,15 @@ impl Permit {
     }
 }
 
-impl Default for Held {
+impl Default for HeldMemory {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new((ALL_MAX.get() / UNIT.get()) as usize)))
     }
 }
 
-impl Held {
+impl HeldMemory {
     /// Reserves room for the changed memory and a margin, if the budget has it.
-    pub fn admit(&self, changed: ByteSize) -> Option<Permit> {
+    pub fn admit(&self, changed: ByteSize) -> Option<HeldMemoryPermit> {
         if changed > HELD_MAX {
             return None;
         }
@@ -63,7 +63,7 @@ impl Held {
         let most = ByteSize::new(units * UNIT.get());
         let bytes = (changed + changed / 16 + SLACK.get()).min(most.get());
         let units = self.0.clone().try_acquire_many_owned(u32::try_from(units).ok()?).ok()?;
-        Some(Permit { bytes: bytes as usize, most, _units: units })
+        Some(HeldMemoryPermit { bytes: bytes as usize, most, _units: units })
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn one_seal_and_all_of_them_have_a_limit() {
-        let held = Held::default();
+        let held = HeldMemory::default();
         assert!(held.admit(ByteSize::new(HELD_MAX.get() + 1)).is_none());
         let three = [HELD_MAX; 3].map(|changed| held.admit(changed).unwrap());
         for permit in &three {
@@ -86,9 +86,9 @@ mod tests {
 
     #[test]
     fn a_guest_may_change_some_more_before_it_is_paused() {
-        let none = Held::default().admit(ByteSize::new(0)).unwrap();
+        let none = HeldMemory::default().admit(ByteSize::new(0)).unwrap();
         assert_eq!((none.bytes() as u64, none.most()), (SLACK.get(), MARGIN));
-        let some = Held::default().admit(ByteSize::mib(16)).unwrap();
+        let some = HeldMemory::default().admit(ByteSize::mib(16)).unwrap();
         assert_eq!((some.bytes() as u64, some.most()), (ByteSize::mib(18).get(), ByteSize::mib(28)));
     }
 
@@ -96,8 +96,8 @@ mod tests {
     #[test]
     fn permits_cover_what_they_allow() {
         for changed in [0, 1, 5 << 20, (24 << 20) + 1, 90 << 20, HELD_MAX.get()] {
-            let held = Held::default();
-            let permits: Vec<Permit> = std::iter::from_fn(|| held.admit(ByteSize::new(changed))).collect();
+            let held = HeldMemory::default();
+            let permits: Vec<HeldMemoryPermit> = std::iter::from_fn(|| held.admit(ByteSize::new(changed))).collect();
             let all: u64 = permits.iter().map(|permit| permit.most().get()).sum();
             assert!(all <= ALL_MAX.get() && permits.len() > 1, "{} permits for {changed} allow {all}", permits.len());
             assert!(permits.iter().all(|permit| permit.bytes() as u64 <= permit.most().get()));

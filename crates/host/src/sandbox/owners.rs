@@ -8,17 +8,17 @@ use pandastack_model::{ByteSize, Fault, FaultKind, Owner, ShareRefusal, Shares};
 
 /// The shares of all owners.
 #[derive(Clone, Debug, Default)]
-pub struct Owners(Arc<Mutex<Books>>);
+pub struct OwnerShares(Arc<Mutex<ShareState>>);
 
 #[derive(Debug, Default)]
-struct Books {
+struct ShareState {
     slots: Shares<Owner>,
     memory: Shares<Owner>,
 }
 
 /// Totals that all owners of this host share.
 #[derive(Clone, Copy, Debug)]
-pub struct Totals {
+pub struct ShareTotals {
     pub slots: u64,
     pub memory: ByteSize,
 }
@@ -26,15 +26,15 @@ pub struct Totals {
 /// One machine's part of its owner's share. It is given back on drop.
 #[derive(Debug)]
 pub struct OwnedShare {
-    owners: Owners,
+    owners: OwnerShares,
     owner: Owner,
     memory: ByteSize,
 }
 
-impl Owners {
+impl OwnerShares {
     /// Counts a machine that is about to be made, unless its owner's share is used up. Admission
     /// decides whether the host has room at all.
-    pub fn take(&self, owner: &Owner, memory: ByteSize, totals: Totals) -> Result<OwnedShare, Fault> {
+    pub fn take(&self, owner: &Owner, memory: ByteSize, totals: ShareTotals) -> Result<OwnedShare, Fault> {
         let mut books = self.books();
         let running = books.slots.held(owner);
         if let Err(ShareRefusal::Share { most, .. }) = books.slots.clone().take(owner, 1, totals.slots) {
@@ -65,12 +65,12 @@ impl Owners {
         OwnedShare { owners: self.clone(), owner: owner.clone(), memory }
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
+    fn books(&self) -> MutexGuard<'_, ShareState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Books {
+impl ShareState {
     fn put(&mut self, owner: &Owner, memory: ByteSize) {
         self.slots.put(owner, 1);
         self.memory.put(owner, memory.get());
@@ -99,14 +99,14 @@ impl Drop for OwnedShare {
 mod tests {
     use super::*;
 
-    const TOTALS: Totals = Totals { slots: 8, memory: ByteSize::gib(8) };
+    const TOTALS: ShareTotals = ShareTotals { slots: 8, memory: ByteSize::gib(8) };
 
     fn owner(name: &str) -> Owner {
         Owner(name.to_owned())
     }
 
     /// Takes shares until one is refused; returns them with the code of the refusal.
-    fn all(owners: &Owners, memory: ByteSize) -> (Vec<OwnedShare>, &'static str) {
+    fn all(owners: &OwnerShares, memory: ByteSize) -> (Vec<OwnedShare>, &'static str) {
         let mut taken = Vec::new();
         loop {
             match owners.take(&owner("greedy"), memory, TOTALS) {
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn an_owner_at_its_share_of_slots_is_refused_while_another_is_served() {
-        let owners = Owners::default();
+        let owners = OwnerShares::default();
         let (taken, code) = all(&owners, ByteSize::mib(64));
         assert_eq!((taken.len(), code), (6, "quota.running"));
         assert!(owners.take(&owner("other"), ByteSize::mib(64), TOTALS).is_ok());
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn an_owner_at_its_share_of_memory_is_refused_while_another_is_served() {
-        let owners = Owners::default();
+        let owners = OwnerShares::default();
         let (taken, code) = all(&owners, ByteSize::gib(2));
         assert_eq!((taken.len(), code), (3, "quota.memory"));
         assert!(owners.take(&owner("other"), ByteSize::gib(1), TOTALS).is_ok());

@@ -7,16 +7,16 @@ use pandastack_wire_fleet::{ExecEvent, ExecParams};
 
 use super::{
     launch::{LaunchError, greet},
-    life::Life,
-    prepare::{HostContext, Prepared},
+    life::GuestIdentity,
+    prepare::{HostContext, PreparedMachine},
 };
 use crate::guest;
 
 /// Primes a prepared machine. On failure the caller unwinds it.
-pub async fn prime(context: &HostContext, prepared: &mut Prepared) -> Result<(), LaunchError> {
+pub async fn prime(context: &HostContext, prepared: &mut PreparedMachine) -> Result<(), LaunchError> {
     prepared.machine.resume().await?;
     let secret = random_bytes::<32>();
-    let nobody = || Life::Nobody.rebirth(&secret);
+    let nobody = || GuestIdentity::Nobody.rebirth(&secret);
     let session = greet(context, &*prepared.machine, &prepared.layer, &nobody).await?;
     let rehearsal = ExecParams::shell("true", context.settings.launch_deadline);
     // Only a rehearsal: a template without a shell is valid too.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use nix::sched::{CloneFlags, unshare};
-use pandastack_host::net::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, NetPool, NetSettings, Slot, TAP, sweep};
+use pandastack_host::net::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, NetPool, NetSettings, NetSlot, TAP, sweep};
 use pandastack_kit::Scope;
 use pandastack_sys::netns::Netns;
 
@@ -95,7 +95,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    pub fn in_slot(slot: &Slot) -> Guest {
+    pub fn in_slot(slot: &NetSlot) -> Guest {
         let name = unique("pdg");
         ip(&["netns", "add", &name], "").unwrap();
         let netns = Arc::new(Netns::open(&Path::new("/run/netns").join(&name)).unwrap());

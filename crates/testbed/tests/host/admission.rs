@@ -201,7 +201,7 @@ async fn adopted_machines_count() {
     for _ in 0..3 {
         bed.create().await;
     }
-    bed.host.close_as(pandastack_host::Leave::Running).await;
+    bed.host.close_as(pandastack_host::ShutdownMode::Running).await;
     let settings = HostSettings { overcommit_percent: 100, ..FakeBed::settings() };
     let bed = FakeBed::start_over(bed.ground.clone(), settings).await.unwrap();
     assert_eq!(bed.ensure(SandboxId::random()).await.unwrap_err().code, "host.full");

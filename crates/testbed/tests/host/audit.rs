@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use pandastack_host::{HostSettings, Ledger, Record, VolumeUse, net::SLOTS_MAX};
+use pandastack_host::{HostSettings, Ledger, SandboxRecord, VolumeUse, net::SLOTS_MAX};
 use pandastack_model::{LayerId, MachineId, SandboxId, SandboxState, VolumeId};
 use pandastack_sys::cgroup::{CgroupHierarchy, CgroupLimits};
 use pandastack_testbed::{FakeBed, FakeGround, Leftovers, alarms, spec, wait_for, with_fake_bed, with_small_fake_bed};
@@ -274,7 +274,7 @@ async fn a_sandbox_that_nobody_drives_is_named_again_and_again() {
         for state in [SandboxState::Running, SandboxState::Paused] {
             let (ledger, id, machine) = (ledger(bed).await, SandboxId::random(), MachineId::random());
             ledger.wanted(id, 1, &spec("mini")).await.unwrap();
-            ledger.record(id, &Record { state, layer: None, secret: Some(vec![1]) }).await.unwrap();
+            ledger.record(id, &SandboxRecord { state, layer: None, secret: Some(vec![1]) }).await.unwrap();
             ledger.intend(machine, "gone", None).await.unwrap();
             ledger.assigned(machine, id).await.unwrap();
             let folder = bed.run_root.join(machine.to_string());

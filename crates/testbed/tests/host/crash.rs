@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pandastack_host::{HostSettings, Leave};
+use pandastack_host::{HostSettings, ShutdownMode};
 use pandastack_model::{LayerId, MachineId, SandboxId, SandboxState};
 use pandastack_sys::cgroup::{CgroupHierarchy, CgroupLimits};
 use pandastack_testbed::{FakeBed, FakeGround, spec, wait_for};
@@ -483,7 +483,7 @@ fn sandboxes_that_were_left_running_run_on() {
     let world = World::new();
     runtime().block_on(async {
         let bed = host(&world.ground).await;
-        bed.host.close_as(Leave::Running).await;
+        bed.host.close_as(ShutdownMode::Running).await;
         assert_eq!(world.ground.driver.live().len(), 2);
     });
     world.end();
@@ -494,7 +494,7 @@ fn sandboxes_that_were_put_to_sleep_wake() {
     let world = World::new();
     runtime().block_on(async {
         let bed = host(&world.ground).await;
-        bed.host.close_as(Leave::Sleep).await;
+        bed.host.close_as(ShutdownMode::Sleep).await;
         assert_eq!(world.ground.driver.live().len(), 0);
         let left = bed.leftovers().await.unwrap();
         assert!(left.is_empty(), "{left:?}");
@@ -518,7 +518,7 @@ fn who_cannot_be_put_to_sleep_is_left_running() {
     runtime().block_on(async {
         let bed = host(&world.ground).await;
         world.ground.driver.faults().plan(FaultedCalls::Every(DriverCall::Save), FaultEffect::Fail);
-        bed.host.close_as(Leave::Sleep).await;
+        bed.host.close_as(ShutdownMode::Sleep).await;
         world.ground.driver.faults().clear();
         assert_eq!(world.ground.driver.live().len(), 2);
     });

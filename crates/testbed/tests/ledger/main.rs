@@ -9,7 +9,7 @@ mod scene;
 
 use std::{sync::Arc, time::Duration};
 
-use pandastack_host::{HostSettings, Leave, Ledger, LedgerFaults, Lost};
+use pandastack_host::{HostSettings, Ledger, LedgerFaults, ShutdownMode, WriteLoss};
 use pandastack_model::{SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, FakeGround, Leftovers, Manner, wait_for};
 use pandastack_vmm_fake::DriverCall;
@@ -36,7 +36,7 @@ async fn host(ground: &Arc<FakeGround>) -> FakeBed {
 
 /// Ends a host as an update does: its machines keep running.
 async fn next_host(bed: FakeBed) -> FakeBed {
-    bed.host.close_as(Leave::Running).await;
+    bed.host.close_as(ShutdownMode::Running).await;
     host(&bed.ground).await
 }
 
@@ -58,7 +58,7 @@ struct Stage {
 }
 
 impl Stage {
-    async fn make(lost: Lost) -> Self {
+    async fn make(lost: WriteLoss) -> Self {
         let ground = Arc::new(FakeGround::make().await.unwrap());
         // A host creates the ledger.
         host(&ground).await.host.close().await;
@@ -134,7 +134,7 @@ async fn acts_again(bed: &FakeBed, ledger: &Ledger, scene: &Scene) {
 }
 
 async fn check(operation: Operation, writes_min: u32) {
-    for lost in [Lost::Yes, Lost::No] {
+    for lost in [WriteLoss::Yes, WriteLoss::No] {
         let stage = Stage::make(lost).await;
         let mut nth = 1;
         loop {
@@ -235,7 +235,7 @@ async fn any_write_of_the_removal_of_a_volume_may_fail() {
 /// The ledger refused a requested removal. The next removal must not wait for a wake either.
 #[tokio::test]
 async fn a_removal_after_a_refused_one_waits_for_no_wake() {
-    let Stage { ground, faults, .. } = Stage::make(Lost::Yes).await;
+    let Stage { ground, faults, .. } = Stage::make(WriteLoss::Yes).await;
     let patient = HostSettings { launch_deadline: SOON * 10, ..FakeBed::settings() };
     let bed = FakeBed::start_over(ground, patient).await.unwrap();
     let id = SandboxId::random();
