@@ -17,7 +17,7 @@ use pandastack_e2e::{PATIENCE, collect, read_until, shell, start, with_sandbox, 
 use pandastack_host::{HostSettings, net::TAP};
 use pandastack_model::{ByteSize, Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_sys::netns::Netns;
-use pandastack_testbed::{Bed, Leftovers, built, outside::ip, processes, spec, stretched, wait_for, with_bed};
+use pandastack_testbed::{Bed, InstanceLeftovers, built, outside::ip, processes, spec, stretched, wait_for, with_bed};
 use pandastack_wire_fleet::{EnsureParams, ExecEvent, ExecParams, HostEvent, HostPort};
 
 /// Waits until a sandbox has failed, and returns the reason.
@@ -263,8 +263,9 @@ async fn without_qemu_doctor_and_up_name_the_package() {
     assert_ne!(up.code, Some(0));
     assert!(up.text.contains("qemu-system-x86") && up.text.contains("pandastack doctor"), "{}", up.text);
     let data = data.canonicalize().unwrap();
-    let left = Leftovers::find(&data.display().to_string(), Path::new("/run/pandastack/none"), &data).await.unwrap();
-    assert_eq!(left, Leftovers::default(), "a start that failed left something behind");
+    let left =
+        InstanceLeftovers::find(&data.display().to_string(), Path::new("/run/pandastack/none"), &data).await.unwrap();
+    assert_eq!(left, InstanceLeftovers::default(), "a start that failed left something behind");
 }
 
 #[tokio::test]
@@ -293,7 +294,8 @@ async fn create_refused(bed: &Bed, template: &str) -> Fault {
 
 /// Checks that no resource of a sandbox exists. Only the network's spare slots may.
 async fn nothing_is_held(bed: &Bed) {
-    let Leftovers { processes, groups, mounts, loops, files, ledger, network: _ } = bed.leftovers().await.unwrap();
+    let InstanceLeftovers { processes, groups, mounts, loops, files, ledger, network: _ } =
+        bed.leftovers().await.unwrap();
     let held = [processes, groups, mounts, loops, files, ledger].concat();
     assert!(held.is_empty(), "still held: {held:?}");
 }

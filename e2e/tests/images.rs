@@ -6,7 +6,7 @@ use pandastack_e2e::{
     registry::{PASSWORD, Registry, USER},
     templates::{self, clean, client, create, ended, fields, log, run},
 };
-use pandastack_testbed::{DataFolder, Server};
+use pandastack_testbed::{DataFolder, TestServer};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -14,7 +14,7 @@ async fn an_image_becomes_a_template_that_runs_what_is_in_it() {
     let registry = Registry::start();
     let image = registry.push().await;
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0", "--image-allow-private"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--image-allow-private"]).unwrap();
     let client = client(&server);
     let name = format!("{}/tiny:1", registry.address);
 
@@ -98,7 +98,7 @@ async fn takes_files_alone(client: &Client, registry: &Registry) {
 async fn a_registry_near_the_server_is_out_of_reach_until_the_operator_allows_it() {
     let registry = Registry::start();
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let client = client(&server);
     let name = format!("{}/tiny:1", registry.address);
     let pass = json!({"username": USER, "password": PASSWORD});

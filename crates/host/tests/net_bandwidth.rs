@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::net_support::{Guest, PATIENCE, World, outside::Outside};
+use crate::net_support::{Guest, PATIENCE, World, outside::OutsideNetwork};
 use pandastack_host::net::NetSlot;
 
 const PORT: u16 = 9000;
@@ -73,7 +73,7 @@ fn drain(mut stream: TcpStream) -> u64 {
 #[test]
 fn a_limit_slows_both_directions_and_can_be_lifted() {
     World::run(|world| async move {
-        let outside = Outside::new(&[]).unwrap();
+        let outside = OutsideNetwork::new(&[]).unwrap();
         let listener = Arc::new(outside.netns().listen_tcp(SocketAddr::from(([0, 0, 0, 0], PORT))).unwrap());
         listener.set_nonblocking(false).unwrap();
         let server = SocketAddr::from((outside.far_address(), PORT));

@@ -10,7 +10,7 @@ use std::{
 
 use crate::net_support::{
     Guest, PATIENCE, World,
-    outside::{Outside, run},
+    outside::{OutsideNetwork, run},
     zone::{Zone, told, unlisted},
 };
 use pandastack_host::net::{Denial, GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, NameTtlBounds, NetPool, NetSettings};
@@ -37,9 +37,9 @@ fn names() -> Zone {
 
 /// An outside world with a greeter on port 80, an echo on port 7 of each address, and a listener on
 /// port 9000.
-fn outside() -> (Outside, TcpListener) {
+fn outside() -> (OutsideNetwork, TcpListener) {
     let addresses = [WEB, OTHER].map(|address| address.parse::<Ipv4Addr>().unwrap());
-    let mut outside = Outside::new(&addresses).unwrap();
+    let mut outside = OutsideNetwork::new(&addresses).unwrap();
     outside.greet(at("0.0.0.0", 80)).unwrap();
     for address in addresses {
         outside.echo((address, 7).into()).unwrap();

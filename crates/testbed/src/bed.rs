@@ -11,7 +11,7 @@ use pandastack_model::{LayerId, SandboxId, SandboxSpec, TemplateName};
 use pandastack_vmm::Driver;
 use pandastack_wire_fleet::{EnsureParams, ExecEvent, ExecParams, ForkParams, HostPort};
 
-use crate::{DataFolder, Leftovers, PATIENCE, machine_driver, stretched};
+use crate::{DataFolder, InstanceLeftovers, PATIENCE, machine_driver, stretched};
 
 /// A running host with the template `mini`.
 pub struct Bed {
@@ -112,8 +112,8 @@ impl Bed {
     }
 
     /// Finds all resources of this host.
-    pub async fn leftovers(&self) -> Result<Leftovers> {
-        Leftovers::find(&self.instance, &self.run_root, &self.data_dir).await
+    pub async fn leftovers(&self) -> Result<InstanceLeftovers> {
+        InstanceLeftovers::find(&self.instance, &self.run_root, &self.data_dir).await
     }
 }
 
@@ -132,7 +132,11 @@ pub async fn with_bed(
     if let Err(panic) = outcome {
         std::panic::resume_unwind(panic);
     }
-    assert_eq!(left.expect("leftovers can be looked for"), Leftovers::default(), "the host left something behind");
+    assert_eq!(
+        left.expect("leftovers can be looked for"),
+        InstanceLeftovers::default(),
+        "the host left something behind"
+    );
 }
 
 /// A plain specification of a sandbox.

@@ -27,9 +27,9 @@ use pandastack_wire_fleet::{
 use pandastack_wire_guest::GENERATION;
 
 use crate::{
-    Leftovers,
+    InstanceLeftovers,
     alarms::{alarms, listen_for_alarms},
-    fake_guest::{SEALED_SECRET, Script, ScriptedGuest},
+    fake_guest::{GuestScript, SEALED_SECRET, ScriptedGuest},
     spec, wait_for,
 };
 
@@ -37,12 +37,12 @@ use crate::{
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
 /// State that outlives a host's process: its folder with a tiny template `mini`, and the machines.
-pub struct FakeGround {
+pub struct FakeHostState {
     pub driver: FakeDriver,
-    pub script: Script,
+    pub script: GuestScript,
     pub layers: LayerStore,
     pub run_root: PathBuf,
-    network: Network,
+    network: NetworkPrefix,
     volume: Arc<DataVolume>,
     /// Unmounted before the folder below it is removed: fields drop in this order.
     _small: Option<SmallVolume>,
@@ -50,9 +50,9 @@ pub struct FakeGround {
 }
 
 /// The name prefix of all network resources of a host.
-struct Network(String);
+struct NetworkPrefix(String);
 
-impl Drop for Network {
+impl Drop for NetworkPrefix {
     /// Cleans up after a failed test, which may leave namespaces, links and rules. A test that
     /// passed has checked that it left none.
     fn drop(&mut self) {
@@ -90,15 +90,15 @@ impl Drop for SmallVolume {
 /// A running host with its state.
 pub struct FakeBed {
     pub host: Arc<Host>,
-    pub ground: Arc<FakeGround>,
+    pub ground: Arc<FakeHostState>,
     /// Resources of the host before the first sandbox.
-    idle: Leftovers,
+    idle: InstanceLeftovers,
 }
 
 impl Deref for FakeBed {
-    type Target = FakeGround;
+    type Target = FakeHostState;
 
-    fn deref(&self) -> &FakeGround {
+    fn deref(&self) -> &FakeHostState {
         &self.ground
     }
 }
@@ -111,19 +111,19 @@ impl FakeBed {
 
     /// Starts a host with so many network slots on new state.
     pub async fn start(settings: HostSettings, slots_max: usize) -> Result<Self> {
-        let ground = Arc::new(FakeGround::make().await?);
+        let ground = Arc::new(FakeHostState::make().await?);
         let host = ground.host(settings, slots_max).await?;
-        let mut bed = Self { host: Arc::new(host), ground, idle: Leftovers::default() };
-        bed.idle = Leftovers { files: Vec::new(), ledger: Vec::new(), ..bed.leftovers().await? };
+        let mut bed = Self { host: Arc::new(host), ground, idle: InstanceLeftovers::default() };
+        bed.idle = InstanceLeftovers { files: Vec::new(), ledger: Vec::new(), ..bed.leftovers().await? };
         Ok(bed)
     }
 
     /// Starts a host on the state of an earlier one, however that one ended.
-    pub async fn start_over(ground: Arc<FakeGround>, settings: HostSettings) -> Result<Self> {
+    pub async fn start_over(ground: Arc<FakeHostState>, settings: HostSettings) -> Result<Self> {
         let host = ground.host(settings, SLOTS_MAX).await?;
         // Recovery ends processes without an owner, but machines in memory have no process to find.
         ground.driver.end_machines_without_folder();
-        Ok(Self { host: Arc::new(host), ground, idle: Leftovers::default() })
+        Ok(Self { host: Arc::new(host), ground, idle: InstanceLeftovers::default() })
     }
 
     /// Requests a sandbox from `mini` with this id.
@@ -206,7 +206,7 @@ impl FakeBed {
     }
 }
 
-impl FakeGround {
+impl FakeHostState {
     /// Makes a folder with the template, and a driver without machines.
     pub async fn make() -> Result<Self> {
         Self::make_in(tempfile::tempdir()?, None).await
@@ -224,11 +224,11 @@ impl FakeGround {
     async fn make_in(folder: tempfile::TempDir, small: Option<SmallVolume>) -> Result<Self> {
         let volume = Arc::new(DataVolume::copies(folder.path())?);
         let layers = LayerStore::open(volume.root())?;
-        let script = Script::default();
+        let script = GuestScript::default();
         let guests = script.clone();
         let driver = FakeDriver::new(move |_| Arc::new(ScriptedGuest::new(guests.clone())));
         seal_mini(&layers, &driver).await?;
-        let network = Network(folder.path().display().to_string());
+        let network = NetworkPrefix(folder.path().display().to_string());
         // Control groups are named after the last path component, so hosts in parallel need
         // different names.
         let own = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -297,8 +297,8 @@ impl FakeGround {
     }
 
     /// Finds all resources of a host here.
-    pub async fn leftovers(&self) -> Result<Leftovers> {
-        Leftovers::find(&self.network.0, &self.run_root, self.folder.path()).await
+    pub async fn leftovers(&self) -> Result<InstanceLeftovers> {
+        InstanceLeftovers::find(&self.network.0, &self.run_root, self.folder.path()).await
     }
 }
 
@@ -322,7 +322,11 @@ pub async fn with_small_fake_bed(settings: HostSettings, slots_max: usize, body:
     if let Err(panic) = outcome {
         std::panic::resume_unwind(panic);
     }
-    assert_eq!(left.expect("leftovers can be looked for"), Leftovers::default(), "the host left something behind");
+    assert_eq!(
+        left.expect("leftovers can be looked for"),
+        InstanceLeftovers::default(),
+        "the host left something behind"
+    );
     assert_eq!(bed.driver.live(), [], "the host left machines behind");
     assert_eq!(alarms(), [""; 0], "something went wrong that nobody was told of");
     assert!(took < CLOSE_MAX, "closing took {took:?}: a task did not end when it was told to");

@@ -10,7 +10,7 @@ use pandastack_vmm::groups_of;
 
 /// All resources found of one instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Leftovers {
+pub struct InstanceLeftovers {
     pub processes: Vec<String>,
     pub groups: Vec<String>,
     pub network: Vec<String>,
@@ -20,7 +20,7 @@ pub struct Leftovers {
     pub ledger: Vec<String>,
 }
 
-impl Leftovers {
+impl InstanceLeftovers {
     /// Finds all resources of an instance with this machine folder and this data folder.
     pub async fn find(instance: &str, run_root: &Path, data_dir: &Path) -> Result<Self> {
         let net::NetLeftovers { namespaces, links, tables } = net::leftovers(instance).await?;

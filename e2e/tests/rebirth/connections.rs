@@ -13,7 +13,7 @@ use std::{
 
 use pandastack_e2e::{collect, python, read_until, start};
 use pandastack_sys::netns::Netns;
-use pandastack_testbed::outside::Outside;
+use pandastack_testbed::outside::OutsideNetwork;
 use pandastack_wire_fleet::{ExecParams, HostPort};
 
 use super::{ask, with_resident};
@@ -25,7 +25,7 @@ const GONE: [&str; 4] = ["ConnectionResetError", "BrokenPipeError", "TimeoutErro
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_keeps_its_connections_through_its_forks() {
-    let outside = Outside::new(&[]).unwrap();
+    let outside = OutsideNetwork::new(&[]).unwrap();
     let address = outside.far_address();
     let _echo = Echo::start(outside.netns(), (address, PORT).into());
     with_resident(async |bed, source| {
@@ -63,7 +63,7 @@ async fn a_source_keeps_its_connections_through_its_forks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sleeper_has_lost_its_connections_to_the_outside() {
-    let outside = Outside::new(&[]).unwrap();
+    let outside = OutsideNetwork::new(&[]).unwrap();
     let address = outside.far_address();
     let _echo = Echo::start(outside.netns(), (address, PORT).into());
     with_resident(async |bed, id| {

@@ -22,7 +22,7 @@ pub mod outside;
 
 pub mod zone;
 
-use outside::{Outside, ip, unique};
+use outside::{OutsideNetwork, ip, unique};
 
 /// Longer than any answer between namespaces of one machine takes, and short enough to wait for
 /// where no answer may arrive.
@@ -180,9 +180,9 @@ pub fn here() -> Netns {
 
 /// An outside world with a greeter on port 80 of every address, and an echo on port 7 of the last
 /// one. Also returns the counter of the echo.
-pub fn outside(addresses: &[&str]) -> (Outside, Arc<std::sync::atomic::AtomicUsize>) {
+pub fn outside(addresses: &[&str]) -> (OutsideNetwork, Arc<std::sync::atomic::AtomicUsize>) {
     let parsed: Vec<Ipv4Addr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
-    let mut outside = Outside::new(&parsed).unwrap();
+    let mut outside = OutsideNetwork::new(&parsed).unwrap();
     outside.greet("0.0.0.0:80".parse().unwrap()).unwrap();
     // Bound to the address, because otherwise the echo could have another source address.
     let count = outside.echo((*parsed.last().unwrap(), 7).into()).unwrap();

@@ -6,33 +6,38 @@ use bytes::Bytes;
 use pandastack_wire_guest::{Credit, Error, ErrorKind, Frame, FrameKind, Message, WINDOW_BYTES, frame_cost};
 use tokio::sync::mpsc;
 
-use super::Script;
+use super::GuestScript;
 
 /// Output to the link.
-pub(super) enum Out {
+pub(super) enum LinkOutput {
     Frame(Frame),
     /// Raw bytes, to violate the protocol.
     Raw(Vec<u8>),
 }
 
-pub(super) struct Channel {
+pub(super) struct FakeChannel {
     pub(super) number: u32,
-    pub(super) out: mpsc::Sender<Out>,
+    pub(super) out: mpsc::Sender<LinkOutput>,
     pub(super) input: mpsc::Receiver<Frame>,
-    pub(super) script: Script,
+    pub(super) script: GuestScript,
     credit: usize,
     /// Input that arrived while output waited for credit.
     early: VecDeque<Frame>,
 }
 
-impl Channel {
-    pub(super) fn new(number: u32, out: mpsc::Sender<Out>, input: mpsc::Receiver<Frame>, script: Script) -> Self {
+impl FakeChannel {
+    pub(super) fn new(
+        number: u32,
+        out: mpsc::Sender<LinkOutput>,
+        input: mpsc::Receiver<Frame>,
+        script: GuestScript,
+    ) -> Self {
         Self { number, out, input, script, credit: WINDOW_BYTES, early: VecDeque::new() }
     }
 
     pub(super) async fn send(&self, frame: Frame) {
         // Ignored if the connection is gone.
-        let _ = self.out.send(Out::Frame(frame)).await;
+        let _ = self.out.send(LinkOutput::Frame(frame)).await;
     }
 
     pub(super) async fn say(&self, message: impl Message) {

@@ -6,10 +6,10 @@ use pandastack_wire_guest::{
     FRAME_BYTES_MAX, Frame, FrameKind, Message,
 };
 
-use super::channel::Channel;
+use super::channel::FakeChannel;
 
 /// Opens or closes a session. One named `full` or `none` is refused.
-pub(super) async fn serve(frame: Frame, channel: &mut Channel) {
+pub(super) async fn serve(frame: Frame, channel: &mut FakeChannel) {
     match frame.kind {
         FrameKind::CodeOpen => match CodeOpen::parse(&frame.payload) {
             Ok(ask) if ask.id == "full" => channel.refuse(ErrorKind::Full, "too many").await,
@@ -31,7 +31,7 @@ pub(super) async fn serve(frame: Frame, channel: &mut Channel) {
 
 /// Runs a cell: `echo …`, `late`, `flood` (more than a cell may print), or one that never ends by
 /// itself.
-async fn run(frame: Frame, channel: &mut Channel) {
+async fn run(frame: Frame, channel: &mut FakeChannel) {
     if CodeRun::parse(&frame.payload).is_ok_and(|ask| ask.id == "none") {
         return channel.refuse(ErrorKind::Missing, "session not found").await;
     }

@@ -11,12 +11,12 @@ use pandastack_wire_guest::{
     Message, PathMessage, ReadFile, WriteFile,
 };
 
-use super::{channel::Channel, locked};
+use super::{channel::FakeChannel, locked};
 
 type Files = Mutex<BTreeMap<String, Vec<u8>>>;
 
 /// Serves one request about files.
-pub(super) async fn serve(files: &Files, frame: Frame, channel: &mut Channel) {
+pub(super) async fn serve(files: &Files, frame: Frame, channel: &mut FakeChannel) {
     let path = match frame.kind {
         FrameKind::Read => ReadFile::parse(&frame.payload).map(|read| read.path),
         FrameKind::Write => WriteFile::parse(&frame.payload).map(|write| write.path),
@@ -42,7 +42,7 @@ pub(super) async fn serve(files: &Files, frame: Frame, channel: &mut Channel) {
     }
 }
 
-async fn read(files: &Files, path: &str, channel: &mut Channel) {
+async fn read(files: &Files, path: &str, channel: &mut FakeChannel) {
     let contents = locked(files).get(path).cloned();
     let (Some(contents), Some(entry)) = (contents, entry(files, path)) else { return missing(channel).await };
     channel.say(EntryMetadata { entry }).await;
@@ -55,7 +55,7 @@ async fn read(files: &Files, path: &str, channel: &mut Channel) {
     channel.send(Frame::new(channel.number, FrameKind::Data, Bytes::new()).end()).await;
 }
 
-async fn write(files: &Files, path: String, channel: &mut Channel) {
+async fn write(files: &Files, path: String, channel: &mut FakeChannel) {
     let mut contents = Vec::new();
     while let Some(frame) = channel.next().await {
         if frame.kind != FrameKind::Data {
@@ -71,7 +71,7 @@ async fn write(files: &Files, path: String, channel: &mut Channel) {
     }
 }
 
-async fn list(files: &Files, path: &str, channel: &Channel) {
+async fn list(files: &Files, path: &str, channel: &FakeChannel) {
     let below = format!("{}/", path.trim_end_matches('/'));
     let names: BTreeSet<String> = {
         let files = locked(files);
@@ -94,6 +94,6 @@ fn entry(files: &Files, path: &str) -> Option<DirEntry> {
     Some(DirEntry { name, kind, size, mode, modified: 0, target: None })
 }
 
-async fn missing(channel: &Channel) {
+async fn missing(channel: &FakeChannel) {
     channel.refuse(ErrorKind::Missing, "no such file").await;
 }

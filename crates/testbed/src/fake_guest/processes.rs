@@ -9,18 +9,18 @@ use pandastack_wire_guest::{
     ProcessEndReport, ProcessList, ProcessReport, SpawnProcess, StartProcess,
 };
 
-use super::{channel::Channel, locked};
+use super::{channel::FakeChannel, locked};
 
 /// Output of `yes` per write.
 const YES: &str = "y\ny\ny\ny\ny\ny\ny\ny\n";
 
 /// The commands with their numbers.
 #[derive(Default)]
-pub(super) struct Processes(Mutex<Vec<(u64, String)>>);
+pub(super) struct FakeProcesses(Mutex<Vec<(u64, String)>>);
 
-impl Processes {
+impl FakeProcesses {
     /// Serves one request about processes.
-    pub(super) async fn serve(&self, frame: Frame, channel: &mut Channel) {
+    pub(super) async fn serve(&self, frame: Frame, channel: &mut FakeChannel) {
         match frame.kind {
             FrameKind::Spawn => match SpawnProcess::parse(&frame.payload) {
                 Ok(SpawnProcess { start: StartProcess { program: CommandLine::Shell(text), .. }, .. })
@@ -81,7 +81,7 @@ impl Processes {
 }
 
 /// Sends the output of a process from the start. Only real guests use offsets.
-async fn attach(process: ProcessReport, ask: AttachProcess, channel: &mut Channel) {
+async fn attach(process: ProcessReport, ask: AttachProcess, channel: &mut FakeChannel) {
     let start = OutputPosition { offset: ask.offset }.frame(channel.number);
     if channel.data(start).await.is_some() {
         return cancelled(channel).await;
@@ -124,10 +124,10 @@ fn described(id: u64, command: &str) -> ProcessReport {
     }
 }
 
-async fn missing(channel: &Channel) {
+async fn missing(channel: &FakeChannel) {
     channel.refuse(ErrorKind::Missing, "no such process").await;
 }
 
-async fn cancelled(channel: &Channel) {
+async fn cancelled(channel: &FakeChannel) {
     channel.refuse(ErrorKind::Cancelled, "cancelled").await;
 }

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use pandastack_wire_guest::{ErrorKind, Frame, FrameKind, Message, PathChange, PathChangeKind, PathChanges, WatchPath};
 
-use super::channel::Channel;
+use super::channel::FakeChannel;
 
 /// Sends changes until the watch is cancelled.
-pub(super) async fn serve(frame: Frame, channel: &mut Channel) {
+pub(super) async fn serve(frame: Frame, channel: &mut FakeChannel) {
     let Ok(WatchPath { path, .. }) = WatchPath::parse(&frame.payload) else {
         return channel.refuse(ErrorKind::Invalid, "malformed watch").await;
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pandastack_host::{HostSettings, MemorySource};
 use pandastack_model::{ByteSize, FaultKind, SandboxId, SandboxState};
-use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
+use pandastack_testbed::{FakeBed, FakeHostState, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::HostPort;
 
@@ -43,7 +43,7 @@ async fn disk_kept_in_reserve_is_not_given_out() {
 
 /// A host that does not overcommit memory, with space for three machines.
 async fn three_fit(standby: usize) -> FakeBed {
-    let ground = FakeGround::make().await.unwrap();
+    let ground = FakeHostState::make().await.unwrap();
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
     let total: u64 = meminfo.split_whitespace().nth(1).unwrap().parse().unwrap();
     let path = ground.mini().join("manifest.json");
@@ -117,7 +117,7 @@ async fn standby_machines_give_way() {
 /// Removing a machine frees no disk space.
 #[tokio::test]
 async fn standby_machines_do_not_give_way_when_the_disk_is_full() {
-    let ground = Arc::new(FakeGround::with_small_volume(32 << 20).await.unwrap());
+    let ground = Arc::new(FakeHostState::with_small_volume(32 << 20).await.unwrap());
     let settings = HostSettings { disk_reserve: ByteSize::mib(4), standby: 2, ..FakeBed::settings() };
     let bed = FakeBed::start_over(ground.clone(), settings).await.unwrap();
     let filled = async || (bed.host.status().await.standby == 2).then_some(());
@@ -140,7 +140,7 @@ async fn standby_machines_do_not_give_way_when_the_disk_is_full() {
 
 /// A memory source where each live machine uses the size of a process, with space for one and a
 /// little more.
-fn room_for_one(ground: &FakeGround) -> MemorySource {
+fn room_for_one(ground: &FakeHostState) -> MemorySource {
     let driver = ground.driver.clone();
     let free = move || ByteSize::mib(60).get().saturating_sub(driver.live().len() as u64 * ByteSize::mib(48).get());
     MemorySource::new(move || (ByteSize::gib(8), ByteSize::new(free())))
@@ -148,7 +148,7 @@ fn room_for_one(ground: &FakeGround) -> MemorySource {
 
 #[tokio::test]
 async fn processes_that_wait_give_way_whatever_their_shape() {
-    let ground = Arc::new(FakeGround::make().await.unwrap());
+    let ground = Arc::new(FakeHostState::make().await.unwrap());
     let (memory, memory_reserve) = (Some(room_for_one(&ground)), ByteSize::new(0));
     let settings = HostSettings { blanks: 1, memory, memory_reserve, ..FakeBed::settings() };
     let bed = FakeBed::start_over(ground.clone(), settings).await.unwrap();

@@ -12,7 +12,9 @@ use std::{
 use pandastack_host::{HostSettings, Ledger, SandboxRecord, VolumeUse, net::SLOTS_MAX};
 use pandastack_model::{LayerId, MachineId, SandboxId, SandboxState, VolumeId};
 use pandastack_sys::cgroup::{CgroupHierarchy, CgroupLimits};
-use pandastack_testbed::{FakeBed, FakeGround, Leftovers, alarms, spec, wait_for, with_fake_bed, with_small_fake_bed};
+use pandastack_testbed::{
+    FakeBed, FakeHostState, InstanceLeftovers, alarms, spec, wait_for, with_fake_bed, with_small_fake_bed,
+};
 use pandastack_vmm::group_of;
 use pandastack_wire_fleet::{HostPort, LayerHold, SealParams};
 
@@ -60,12 +62,12 @@ async fn what_other_users_could_read_is_named_and_closed() {
     .await;
 }
 
-async fn ledger(ground: &FakeGround) -> Ledger {
+async fn ledger(ground: &FakeHostState) -> Ledger {
     Ledger::open(&ground.ledger()).await.unwrap()
 }
 
 /// A name for a namespace or link in the host's name range that is not in use.
-async fn stray_name(ground: &FakeGround) -> String {
+async fn stray_name(ground: &FakeHostState) -> String {
     let network = ground.leftovers().await.unwrap().network;
     let anchor = network.iter().find_map(|name| name.strip_suffix("net")).expect("a host has its anchor");
     format!("{anchor}{}", SLOTS_MAX - 1)
@@ -75,13 +77,13 @@ fn ip(words: &[&str]) {
     assert!(Command::new("ip").args(words).status().unwrap().success(), "{words:?}");
 }
 
-fn plant_disk(ground: &FakeGround) -> String {
+fn plant_disk(ground: &FakeHostState) -> String {
     let name = MachineId::random().to_string();
     std::fs::write(ground.layers.disk(&name), "a disk").unwrap();
     format!("disk {name} is not in the ledger")
 }
 
-fn plant_folder(ground: &FakeGround) -> (PathBuf, String) {
+fn plant_folder(ground: &FakeHostState) -> (PathBuf, String) {
     let name = MachineId::random().to_string();
     let folder = ground.run_root.join(&name);
     std::fs::create_dir_all(folder.join("deep")).unwrap();
@@ -89,7 +91,7 @@ fn plant_folder(ground: &FakeGround) -> (PathBuf, String) {
 }
 
 /// A process that looks like a machine's and waits for input that never comes.
-fn plant_process(ground: &FakeGround) -> (Child, String) {
+fn plant_process(ground: &FakeHostState) -> (Child, String) {
     let name = MachineId::random().to_string();
     let socket = ground.run_root.join(&name).join("socket");
     let mut waiting = Command::new("sh");
@@ -325,7 +327,7 @@ async fn a_leak_goes_without_anybody_asking() {
 /// Resources found at start have no owner. They are removed before the first request.
 #[tokio::test]
 async fn leaks_of_an_earlier_process_are_gone_after_the_start() {
-    let ground = Arc::new(FakeGround::make().await.unwrap());
+    let ground = Arc::new(FakeHostState::make().await.unwrap());
     let bed = FakeBed::start_over(ground.clone(), FakeBed::settings()).await.unwrap();
     let slot = stray_name(&bed).await;
     bed.host.close().await;
@@ -352,5 +354,5 @@ async fn leaks_of_an_earlier_process_are_gone_after_the_start() {
     assert!(!folder.exists());
     reaped.join().unwrap();
     bed.host.close().await;
-    assert_eq!(ground.leftovers().await.unwrap(), Leftovers::default());
+    assert_eq!(ground.leftovers().await.unwrap(), InstanceLeftovers::default());
 }

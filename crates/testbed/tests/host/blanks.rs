@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pandastack_host::HostSettings;
 use pandastack_model::{MachineId, SandboxId, SandboxState};
-use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
+use pandastack_testbed::{FakeBed, FakeHostState, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::HostPort;
 
@@ -92,7 +92,7 @@ async fn a_refused_create_leaves_nothing_of_a_process_that_waited() {
 #[test]
 fn processes_that_waited_for_a_host_that_was_cut_off_are_ended() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let ground = runtime().block_on(async { Arc::new(FakeGround::make().await.unwrap()) });
+    let ground = runtime().block_on(async { Arc::new(FakeHostState::make().await.unwrap()) });
     let first = runtime();
     let before = first.block_on(async {
         let bed = FakeBed::start_over(ground.clone(), with_blanks()).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use pandastack_model::{CodeLanguage, FaultKind, SandboxId};
-use pandastack_testbed::{FakeBed, Manner, wait_for, with_fake_bed};
+use pandastack_testbed::{FakeBed, HandshakeBehaviour, wait_for, with_fake_bed};
 use pandastack_wire_fleet::{CellEnd, CellEvent, CellParams, ExecEvent, HostPort};
 
 use crate::SOON;
@@ -68,7 +68,7 @@ async fn a_cell_nobody_waits_for_is_cancelled() {
 #[tokio::test]
 async fn an_older_guest_is_not_asked() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        bed.script.behave(Manner::Older);
+        bed.script.set_behaviour(HandshakeBehaviour::Older);
         let (id, _) = bed.create().await;
         let fault = bed.host.open_code(id, &"one".parse().unwrap(), CodeLanguage::Python).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "session.unsupported"));

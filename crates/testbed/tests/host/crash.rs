@@ -12,7 +12,7 @@ use std::{
 use pandastack_host::{HostSettings, ShutdownMode};
 use pandastack_model::{LayerId, MachineId, SandboxId, SandboxState};
 use pandastack_sys::cgroup::{CgroupHierarchy, CgroupLimits};
-use pandastack_testbed::{FakeBed, FakeGround, spec, wait_for};
+use pandastack_testbed::{FakeBed, FakeHostState, spec, wait_for};
 use pandastack_vmm::{MachineLimits, group_of};
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{HostPort, LayerHold, SealParams};
@@ -71,7 +71,7 @@ struct Scene {
 
 /// State with three untouched sandboxes: one runs, one is paused, one sleeps.
 struct World {
-    ground: Arc<FakeGround>,
+    ground: Arc<FakeHostState>,
     running: SandboxId,
     paused: SandboxId,
     asleep: SandboxId,
@@ -82,7 +82,7 @@ pub(crate) fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-pub(crate) async fn host(ground: &Arc<FakeGround>) -> FakeBed {
+pub(crate) async fn host(ground: &Arc<FakeHostState>) -> FakeBed {
     FakeBed::start_over(ground.clone(), FakeBed::settings()).await.unwrap()
 }
 
@@ -102,7 +102,7 @@ impl World {
     fn new() -> Self {
         let runtime = runtime();
         let world = runtime.block_on(async {
-            let ground = Arc::new(FakeGround::make().await.unwrap());
+            let ground = Arc::new(FakeHostState::make().await.unwrap());
             let bed = host(&ground).await;
             let (running, paused, asleep) = (noted(&bed).await, noted(&bed).await, noted(&bed).await);
             bed.host.pause(paused).await.unwrap();
@@ -528,7 +528,7 @@ fn who_cannot_be_put_to_sleep_is_left_running() {
 /// Standby machines have no owner after a restart: the next host makes new ones.
 #[test]
 fn standby_machines_of_a_host_that_was_cut_off_are_ended() {
-    let ground = runtime().block_on(async { Arc::new(FakeGround::make().await.unwrap()) });
+    let ground = runtime().block_on(async { Arc::new(FakeHostState::make().await.unwrap()) });
     let settings = || HostSettings { standby: 2, ..FakeBed::settings() };
     let full = async |bed: &FakeBed| {
         wait_for("the shelf", SOON, async || (bed.host.status().await.standby == 2).then_some(())).await;
@@ -551,7 +551,7 @@ fn standby_machines_of_a_host_that_was_cut_off_are_ended() {
 }
 
 /// Makes the control group of a machine, and has a process exceed its memory limit.
-fn starve(ground: &FakeGround, machine: MachineId) {
+fn starve(ground: &FakeHostState, machine: MachineId) {
     let group = CgroupHierarchy::find().unwrap().group(&group_of(&ground.run_root.join(machine.to_string())));
     group.limit(&CgroupLimits { cpu_percent: 100, memory_bytes: 64 << 20, pids: 16 }).unwrap();
     let hungry = ["-c", "read word; exec python3 -c 'b = bytearray(200 << 20)'"];
@@ -567,7 +567,7 @@ fn starve(ground: &FakeGround, machine: MachineId) {
 fn a_machine_that_ran_out_of_memory_while_no_host_ran_says_so() {
     let first = runtime();
     let (ground, id, machine) = first.block_on(async {
-        let ground = Arc::new(FakeGround::make().await.unwrap());
+        let ground = Arc::new(FakeHostState::make().await.unwrap());
         let (id, machine) = host(&ground).await.create().await;
         (ground, id, machine)
     });

@@ -7,7 +7,7 @@ use std::{
 
 use pandastack_host::HostSettings;
 use pandastack_model::{ByteSize, FaultKind, SandboxId};
-use pandastack_testbed::{FakeBed, Manner, spec, wait_for, with_fake_bed, with_small_fake_bed};
+use pandastack_testbed::{FakeBed, HandshakeBehaviour, spec, wait_for, with_fake_bed, with_small_fake_bed};
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{EnsureParams, HostPort};
 
@@ -29,7 +29,7 @@ async fn check(settings: HostSettings, cause: impl FnOnce(&FakeBed), expected: (
         assert_eq!(bed.host.observe(id).await, None);
         assert_eq!(bed.host.status().await.sandboxes, 0);
         bed.driver.faults().clear();
-        bed.script.behave(Manner::Good);
+        bed.script.set_behaviour(HandshakeBehaviour::Good);
         bed.ensure(id).await.unwrap();
         bed.host.remove(id).await.unwrap();
         bed.is_idle().await;
@@ -41,8 +41,8 @@ async fn check_step(step: DriverCall, trouble: FaultEffect, expected: (FaultKind
     check(hasty(), |bed| bed.driver.faults().plan(FaultedCalls::Every(step), trouble), expected).await;
 }
 
-async fn check_manner(manner: Manner, expected: (FaultKind, &str)) {
-    check(hasty(), |bed| bed.script.behave(manner), expected).await;
+async fn check_manner(manner: HandshakeBehaviour, expected: (FaultKind, &str)) {
+    check(hasty(), |bed| bed.script.set_behaviour(manner), expected).await;
 }
 
 #[tokio::test]
@@ -82,37 +82,37 @@ async fn the_machine_dies_while_it_is_dialled() {
 
 #[tokio::test]
 async fn the_guest_is_silent() {
-    check_manner(Manner::Silent, (FaultKind::Unavailable, "guest.silent")).await;
+    check_manner(HandshakeBehaviour::Silent, (FaultKind::Unavailable, "guest.silent")).await;
 }
 
 #[tokio::test]
 async fn the_guest_expects_another_secret() {
-    check_manner(Manner::OtherSecret, (FaultKind::Unavailable, "guest.confused")).await;
+    check_manner(HandshakeBehaviour::OtherSecret, (FaultKind::Unavailable, "guest.confused")).await;
 }
 
 #[tokio::test]
 async fn the_guest_refuses_its_new_life() {
-    check_manner(Manner::RefusesRebirth, (FaultKind::Unavailable, "guest.confused")).await;
+    check_manner(HandshakeBehaviour::RefusesRebirth, (FaultKind::Unavailable, "guest.confused")).await;
 }
 
 #[tokio::test]
 async fn the_guest_speaks_no_frames() {
-    check_manner(Manner::Garbage, (FaultKind::Unavailable, "guest.confused")).await;
+    check_manner(HandshakeBehaviour::Garbage, (FaultKind::Unavailable, "guest.confused")).await;
 }
 
 #[tokio::test]
 async fn the_guest_answers_something_else() {
-    check_manner(Manner::OffTopic, (FaultKind::Unavailable, "guest.confused")).await;
+    check_manner(HandshakeBehaviour::OffTopic, (FaultKind::Unavailable, "guest.confused")).await;
 }
 
 #[tokio::test]
 async fn the_guest_speaks_an_unknown_generation() {
-    check_manner(Manner::FromTheFuture, (FaultKind::Unavailable, "guest.confused")).await;
+    check_manner(HandshakeBehaviour::FromTheFuture, (FaultKind::Unavailable, "guest.confused")).await;
 }
 
 #[tokio::test]
 async fn the_guest_hangs_up() {
-    check_manner(Manner::HangsUp, (FaultKind::Unavailable, "guest.confused")).await;
+    check_manner(HandshakeBehaviour::HangsUp, (FaultKind::Unavailable, "guest.confused")).await;
 }
 
 /// Fails one driver call after the other, until a create completes without a fault.
@@ -246,7 +246,7 @@ async fn the_template_is_of_another_kind_of_host() {
 #[tokio::test]
 async fn the_machine_is_killed_before_its_guest_answers() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        bed.script.behave(Manner::Silent);
+        bed.script.set_behaviour(HandshakeBehaviour::Silent);
         let killing = async {
             wait_for("the guest is dialled", SOON, async || (bed.driver.links() > 0).then_some(())).await;
             bed.driver.kill(bed.driver.live()[0]);
@@ -264,7 +264,7 @@ async fn the_machine_is_killed_before_its_guest_answers() {
 #[tokio::test]
 async fn a_silent_create_can_be_removed_at_once() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        bed.script.behave(Manner::Silent);
+        bed.script.set_behaviour(HandshakeBehaviour::Silent);
         let (id, started) = (SandboxId::random(), Instant::now());
         let removal = async {
             wait_for("the guest is dialled", SOON, async || {
@@ -285,7 +285,7 @@ async fn a_silent_create_can_be_removed_at_once() {
 #[tokio::test]
 async fn a_silent_create_does_not_hold_the_close_up() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        bed.script.behave(Manner::Silent);
+        bed.script.set_behaviour(HandshakeBehaviour::Silent);
         let id = SandboxId::random();
         let closing = async {
             wait_for("the guest is dialled", SOON, async || {

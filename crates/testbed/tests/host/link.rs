@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pandastack_host::HostSettings;
 use pandastack_model::{SandboxId, SandboxState};
-use pandastack_testbed::{FakeBed, Manner, finish, wait_for, with_fake_bed};
+use pandastack_testbed::{FakeBed, HandshakeBehaviour, finish, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{ExecEvent, HostPort};
 
@@ -75,10 +75,10 @@ async fn a_guest_that_sends_unknown_kinds_loses_its_link_only() {
 #[tokio::test]
 async fn a_guest_that_does_not_take_the_link_back_is_given_up() {
     let settings = HostSettings { launch_deadline: Duration::from_millis(600), ..FakeBed::settings() };
-    for manner in [Manner::OtherSecret, Manner::Garbage, Manner::HangsUp] {
+    for manner in [HandshakeBehaviour::OtherSecret, HandshakeBehaviour::Garbage, HandshakeBehaviour::HangsUp] {
         with_fake_bed(settings.clone(), async |bed| {
             let (id, _) = bed.create().await;
-            bed.script.behave(manner);
+            bed.script.set_behaviour(manner);
             bed.run(id, "hang-up").await.unwrap();
             wait_for("the sandbox failed", SOON, async || {
                 (bed.host.observe(id).await?.state.as_str() == "failed").then_some(())
@@ -98,7 +98,7 @@ async fn a_silent_guest_does_not_hold_its_removal_up() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
         let (other, _) = bed.create().await;
-        bed.script.behave(Manner::Silent);
+        bed.script.set_behaviour(HandshakeBehaviour::Silent);
         let dials = bed.driver.faults().calls(DriverCall::Dial);
         bed.run(id, "hang-up").await.unwrap();
         bed.run(other, "hang-up").await.unwrap();

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use pandastack_host::{HostSettings, Ledger};
 use pandastack_model::{ByteSize, SandboxId, SandboxState, VolumeAccess, VolumeId, VolumeMount};
-use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
+use pandastack_testbed::{FakeBed, FakeHostState, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::HostPort;
 
@@ -95,7 +95,7 @@ struct Cut {
 }
 
 /// Wakes a sleeping sandbox and cuts the host off at the nth driver call.
-fn cut_wake(ground: &Arc<FakeGround>, nth: u64, before: Before) -> Cut {
+fn cut_wake(ground: &Arc<FakeHostState>, nth: u64, before: Before) -> Cut {
     let first = runtime();
     let cut = first.block_on(async {
         let bed = host(ground).await;
@@ -118,7 +118,7 @@ fn cut_wake(ground: &Arc<FakeGround>, nth: u64, before: Before) -> Cut {
 
 /// Cuts a wake off at its first, second, … call, until one completes.
 fn at_every_call(machine: Machine, before: Before) {
-    let ground = runtime().block_on(async { Arc::new(FakeGround::make().await.unwrap()) });
+    let ground = runtime().block_on(async { Arc::new(FakeHostState::make().await.unwrap()) });
     for nth in 1..CALLS_MAX {
         let Cut { id, volume, resumed, finished } = cut_wake(&ground, nth, before);
         assert_eq!(resumed, nth > CALLS_BEFORE, "the wake of a writer makes other calls than this test knows");
@@ -263,7 +263,7 @@ async fn a_writer_whose_first_answers_are_lost_is_greeted_again() {
     with_fake_bed(settings, async |bed| {
         for lost in [1, 3, 6] {
             let (id, volume) = sleeper(bed, VolumeAccess::ReadWrite, Before::Running).await;
-            bed.script.lose_answers(lost);
+            bed.script.lose_rebirth_answers(lost);
             assert_eq!(bed.host.wake(id).await.unwrap().state, SandboxState::Running, "{lost} lost");
             assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
             bed.host.remove(id).await.unwrap();
@@ -302,7 +302,7 @@ async fn the_line_of_a_writer_that_wakes_names_its_layer() {
 /// A paused writer whose resume is cut off is paused or running, and keeps its volume.
 #[test]
 fn a_paused_writer_that_is_cut_off_while_it_goes_on_is_never_asleep() {
-    let ground = runtime().block_on(async { Arc::new(FakeGround::make().await.unwrap()) });
+    let ground = runtime().block_on(async { Arc::new(FakeHostState::make().await.unwrap()) });
     let first = runtime();
     let (id, volume) = first.block_on(async {
         let bed = host(&ground).await;

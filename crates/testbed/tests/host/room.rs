@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use pandastack_host::HostSettings;
 use pandastack_model::SandboxState;
-use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
+use pandastack_testbed::{FakeBed, FakeHostState, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::HostPort;
 
@@ -22,7 +22,7 @@ fn impatient() -> HostSettings {
 #[test]
 fn a_guest_that_waits_for_room_is_taken_over_and_goes_on_later() {
     for before in [SandboxState::Running, SandboxState::Paused] {
-        let ground = runtime().block_on(async { Arc::new(FakeGround::make().await.unwrap()) });
+        let ground = runtime().block_on(async { Arc::new(FakeHostState::make().await.unwrap()) });
         let first = runtime();
         let (id, machine) = first.block_on(async {
             let bed = FakeBed::start_over(ground.clone(), impatient()).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, future::join_all};
 use pandastack_host::HostSettings;
 use pandastack_model::{FaultKind, LayerId, SandboxId, SandboxSpec, SandboxState};
-use pandastack_testbed::{FakeBed, Manner, finish, spec, wait_for, with_fake_bed};
+use pandastack_testbed::{FakeBed, HandshakeBehaviour, finish, spec, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{
     EnsureParams, ExecControl, HostEvent, HostPort, IdlePolicy, LayerHold, RemovedBy, SealParams,
@@ -349,7 +349,7 @@ async fn a_silent_wake_can_be_removed_at_once() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
         bed.host.sleep(id).await.unwrap();
-        bed.script.behave(Manner::Silent);
+        bed.script.set_behaviour(HandshakeBehaviour::Silent);
         let dials = bed.driver.faults().calls(DriverCall::Dial);
         let removal = async {
             let dialled = async || (bed.driver.faults().calls(DriverCall::Dial) > dials).then_some(());

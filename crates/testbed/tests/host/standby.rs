@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pandastack_host::HostSettings;
 use pandastack_model::SandboxId;
-use pandastack_testbed::{FakeBed, Manner, wait_for, with_fake_bed};
+use pandastack_testbed::{FakeBed, HandshakeBehaviour, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::HostPort;
 
@@ -125,15 +125,17 @@ async fn a_failed_refill_does_not_stop_creates() {
 /// A standby machine may fail between its preparation and its use.
 #[tokio::test]
 async fn a_standby_machine_that_is_not_reborn_fails_its_create_only() {
-    for (manner, code) in [(Manner::RefusesRebirth, "guest.confused"), (Manner::Silent, "guest.silent")] {
+    for (manner, code) in
+        [(HandshakeBehaviour::RefusesRebirth, "guest.confused"), (HandshakeBehaviour::Silent, "guest.silent")]
+    {
         let settings = HostSettings { launch_deadline: Duration::from_millis(200), ..with_standby() };
         with_fake_bed(settings, async |bed| {
             filled(bed).await;
-            bed.script.behave(manner);
+            bed.script.set_behaviour(manner);
             let id = SandboxId::random();
             assert_eq!(bed.ensure(id).await.unwrap_err().code, code);
             assert_eq!(bed.host.observe(id).await, None);
-            bed.script.behave(Manner::Good);
+            bed.script.set_behaviour(HandshakeBehaviour::Good);
             assert_eq!(bed.ensure(id).await.unwrap().boot_mode, "standby");
         })
         .await;
@@ -145,7 +147,7 @@ async fn a_standby_machine_that_is_not_reborn_fails_its_create_only() {
 async fn a_silent_standby_machine_does_not_hold_the_close_up() {
     with_fake_bed(with_standby(), async |bed| {
         filled(bed).await;
-        bed.script.behave(Manner::Silent);
+        bed.script.set_behaviour(HandshakeBehaviour::Silent);
         let dials = bed.driver.faults().calls(DriverCall::Dial);
         for machine in bed.driver.live() {
             bed.driver.kill(machine);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pandastack_host::HostSettings;
 use pandastack_model::{Fault, LayerId, SandboxId, SandboxState};
-use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
+use pandastack_testbed::{FakeBed, FakeHostState, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{ForkParams, HostPort, LayerHold, SealParams};
 
@@ -319,7 +319,7 @@ async fn a_paused_sandbox_stays_paused_when_its_sleep_fails() {
 #[tokio::test]
 async fn nobody_falls_asleep_on_a_full_disk() {
     let settings = HostSettings { disk_reserve: pandastack_model::ByteSize::new(0), ..hasty() };
-    let ground = std::sync::Arc::new(FakeGround::with_small_volume(16 << 20).await.unwrap());
+    let ground = std::sync::Arc::new(FakeHostState::with_small_volume(16 << 20).await.unwrap());
     let bed = FakeBed::start_over(ground.clone(), settings).await.unwrap();
     let id = witness(&bed).await;
     bed.put(id, "/large", &"x".repeat(1 << 20)).await.unwrap();

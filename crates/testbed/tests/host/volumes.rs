@@ -3,7 +3,7 @@
 
 use pandastack_host::HostSettings;
 use pandastack_model::{ByteSize, Fault, FaultKind, LayerId, SandboxId, VolumeAccess, VolumeId, VolumeMount};
-use pandastack_testbed::{FakeBed, FakeGround, spec, wait_for, with_fake_bed};
+use pandastack_testbed::{FakeBed, FakeHostState, spec, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{EnsureParams, ForkParams, HostPort, LayerHold, SealParams, VolumeView};
 
@@ -355,7 +355,7 @@ async fn children_read_what_their_parent_reads_and_nobody_copies_a_writer() {
 /// Together they would exceed the limit of all volumes, also with parallel requests.
 #[tokio::test]
 async fn volumes_made_or_grown_side_by_side_do_not_get_more_than_all_may_have() {
-    let ground = std::sync::Arc::new(FakeGround::with_small_volume(64 << 20).await.unwrap());
+    let ground = std::sync::Arc::new(FakeHostState::with_small_volume(64 << 20).await.unwrap());
     let settings = HostSettings { disk_reserve: ByteSize::new(0), ..FakeBed::settings() };
     let bed = FakeBed::start_over(ground, settings).await.unwrap();
     // Three times the disk is 192 MiB, less what its file system may need.

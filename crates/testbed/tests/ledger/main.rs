@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 
 use pandastack_host::{HostSettings, Ledger, LedgerFaults, ShutdownMode, WriteLoss};
 use pandastack_model::{SandboxId, SandboxState};
-use pandastack_testbed::{FakeBed, FakeGround, Leftovers, Manner, wait_for};
+use pandastack_testbed::{FakeBed, FakeHostState, HandshakeBehaviour, InstanceLeftovers, wait_for};
 use pandastack_vmm_fake::DriverCall;
 use pandastack_wire_fleet::HostPort;
 
@@ -30,7 +30,7 @@ enum Host {
     Next,
 }
 
-async fn host(ground: &Arc<FakeGround>) -> FakeBed {
+async fn host(ground: &Arc<FakeHostState>) -> FakeBed {
     FakeBed::start_over(ground.clone(), FakeBed::settings()).await.unwrap()
 }
 
@@ -52,14 +52,14 @@ async fn comes_clean(bed: &FakeBed) {
 
 /// State with a ledger that fails.
 struct Stage {
-    ground: Arc<FakeGround>,
+    ground: Arc<FakeHostState>,
     ledger: Ledger,
     faults: LedgerFaults,
 }
 
 impl Stage {
     async fn make(lost: WriteLoss) -> Self {
-        let ground = Arc::new(FakeGround::make().await.unwrap());
+        let ground = Arc::new(FakeHostState::make().await.unwrap());
         // A host creates the ledger.
         host(&ground).await.host.close().await;
         let ledger = Ledger::open(&ground.ledger()).await.unwrap();
@@ -117,7 +117,7 @@ async fn attempt(stage: &Stage, operation: Operation, nth: u32, then: Host) -> b
     scene.strike(&bed).await;
     comes_clean(&bed).await;
     bed.host.close().await;
-    assert_eq!(bed.leftovers().await.unwrap(), Leftovers::default());
+    assert_eq!(bed.leftovers().await.unwrap(), InstanceLeftovers::default());
     struck
 }
 
@@ -244,7 +244,7 @@ async fn a_removal_after_a_refused_one_waits_for_no_wake() {
     faults.arm(1).await.unwrap();
     assert_eq!(bed.host.remove(id).await.unwrap_err().code, "host.storage");
     assert!(faults.disarm().await.unwrap());
-    bed.script.behave(Manner::Silent);
+    bed.script.set_behaviour(HandshakeBehaviour::Silent);
     let dials = bed.driver.faults().calls(DriverCall::Dial);
     let removal = async {
         let dialled = async || (bed.driver.faults().calls(DriverCall::Dial) > dials).then_some(());

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use futures_util::{SinkExt, StreamExt, future::try_join_all};
 use pandastack_e2e::published;
-use pandastack_testbed::{DataFolder, Server};
+use pandastack_testbed::{DataFolder, TestServer};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -52,7 +52,7 @@ for _ in range(int(sys.argv[1]) + 1):
 
 pub async fn measure(table: &mut Table) -> Result<()> {
     let data = DataFolder::with_templates()?;
-    let server = Server::start(data.path(), &[])?;
+    let server = TestServer::start(data.path(), &[])?;
     first_output(&server, table)?;
     let api = Api { address: server.url.trim_start_matches("http://").to_owned(), key: server.key.clone() };
     let sandbox = api.post("/v1/sandboxes", json!({"template": "mini", "ttl_seconds": 3600})).await?;
@@ -62,7 +62,7 @@ pub async fn measure(table: &mut Table) -> Result<()> {
     slow_readers(&api, &server, &id, table).await
 }
 
-fn first_output(server: &Server, table: &mut Table) -> Result<()> {
+fn first_output(server: &TestServer, table: &mut Table) -> Result<()> {
     let output = Command::new(published::python())
         .args(["-c", FIRST_OUTPUT, &CREATES.to_string()])
         .envs([("PANDASTACK_API", &server.url), ("PANDASTACK_API_KEY", &server.key)])
@@ -148,7 +148,7 @@ async fn answer(stream: &mut BufReader<TcpStream>) -> Result<()> {
 }
 
 /// Several readers download a large file slowly, while the server's memory is measured.
-async fn slow_readers(api: &Api, server: &Server, id: &str, table: &mut Table) -> Result<()> {
+async fn slow_readers(api: &Api, server: &TestServer, id: &str, table: &mut Table) -> Result<()> {
     let make = format!("truncate -s {BYTES_PER_READER} /root/large");
     api.post(&format!("/v1/sandboxes/{id}/exec"), json!({ "cmd": make })).await?;
     let head = format!(
