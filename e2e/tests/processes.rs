@@ -4,7 +4,7 @@
 use std::process::{Command, Output};
 
 use pandastack_client::{
-    Client, Config, Followed,
+    Client, Config, FollowedEvent,
     wire::{CreateSandbox, SpawnRequest},
 };
 use pandastack_e2e::{Events, HttpDoor, PATIENCE, answer, run, shell, with_sandbox};
@@ -267,7 +267,7 @@ async fn a_process_survives_the_servers_death_and_the_command_line_shows_it() {
     let line = "echo before; until [ -e /tmp/go ]; do sleep 0.2; done; echo after; exit 5";
     let process = client.spawn(&id, &SpawnRequest { cmd: Some(line.into()), ..SpawnRequest::default() }).await.unwrap();
     let mut following = client.follow(&id, &process.id, 0).await.unwrap();
-    let Some(Ok(Followed::Stdout(first))) = following.next().await else { panic!("output comes first") };
+    let Some(Ok(FollowedEvent::Stdout(first))) = following.next().await else { panic!("output comes first") };
     server.kill().unwrap();
     assert!(following.next().await.unwrap().is_err());
 

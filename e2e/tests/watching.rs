@@ -10,7 +10,7 @@ use std::{
 };
 
 use pandastack_client::{
-    Client, Config, Following,
+    Client, Config, SandboxStream,
     wire::{AuditEntry, CreateSandbox, ExecRequest, ForkRequest, LogLine},
 };
 use pandastack_e2e::PATIENCE;
@@ -286,7 +286,7 @@ async fn say(client: &Client, id: &str, text: &str) {
     run(client, id, &format!("printf '{}\\n' > /dev/console", text.replace('%', "%%"))).await;
 }
 
-async fn until(lines: &mut Following<LogLine>, text: &str) {
+async fn until(lines: &mut SandboxStream<LogLine>, text: &str) {
     let seen = async {
         loop {
             let line = lines.next().await.expect("the stream goes on").unwrap();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Context;
-use pandastack_client::{ClientError, Keyboard, Screen, Shown, TerminalSize};
+use pandastack_client::{ClientError, TerminalEvent, TerminalInput, TerminalOutput, TerminalSize};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
@@ -45,22 +45,22 @@ pub async fn ssh(args: SshArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode>
 }
 
 /// Shows output until the shell ends, and returns its exit code.
-async fn show(mut screen: Screen) -> anyhow::Result<i32> {
+async fn show(mut screen: TerminalOutput) -> anyhow::Result<i32> {
     loop {
         match screen.next().await {
-            Ok(Shown::Bytes(bytes)) => {
+            Ok(TerminalEvent::Bytes(bytes)) => {
                 let mut out = io::stdout().lock();
                 out.write_all(&bytes)?;
                 out.flush()?;
             }
-            Ok(Shown::Exit(code)) => return Ok(code),
+            Ok(TerminalEvent::Exit(code)) => return Ok(code),
             Err(error) => return Err(error.into()),
         }
     }
 }
 
 /// Sends keys and terminal sizes while the connection is open.
-async fn type_in(mut keyboard: Keyboard, mut resized: Signal) -> anyhow::Result<std::convert::Infallible> {
+async fn type_in(mut keyboard: TerminalInput, mut resized: Signal) -> anyhow::Result<std::convert::Infallible> {
     let mut keys = keys()?;
     let mut keys_open = true;
     loop {
