@@ -39,7 +39,7 @@ enum Command {
     #[command(subcommand, hide = true)]
     Docs(docs::Docs),
     #[command(flatten)]
-    Client(pandastack_cli::Command),
+    Client(pandastack_cli::ClientCommand),
 }
 
 impl Command {

@@ -12,7 +12,7 @@ use crate::{
     GlobalArgs,
     connect::connect,
     follow::exit_code,
-    interrupt::{INTERRUPTED, Interrupt},
+    interrupt::{INTERRUPTED, StopSignals},
     output,
 };
 
@@ -43,7 +43,7 @@ pub async fn attach(args: AttachArgs, global: &GlobalArgs) -> anyhow::Result<Exi
     if args.json || args.no_follow {
         return look(&client, &args).await;
     }
-    let mut interrupt = Interrupt::listen()?;
+    let mut interrupt = StopSignals::listen()?;
     tokio::select! {
         () = interrupt.recv() => Ok(ExitCode::from(INTERRUPTED)),
         ended = follow(&client, &args) => ended,
