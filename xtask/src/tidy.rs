@@ -24,12 +24,12 @@ pub struct Finding {
     pub line: usize,
     pub rule: &'static str,
     pub fix: String,
-    pub weight: Weight,
+    pub weight: Severity,
 }
 
 /// Whether a finding fails the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weight {
+pub enum Severity {
     Refusal,
     Warning,
 }
@@ -37,8 +37,8 @@ pub enum Weight {
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let weight = match self.weight {
-            Weight::Refusal => "refused",
-            Weight::Warning => "warning",
+            Severity::Refusal => "refused",
+            Severity::Warning => "warning",
         };
         write!(out, "{}:{}: {weight}: {}: {}", self.file, self.line, self.rule, self.fix)
     }
@@ -64,7 +64,7 @@ pub fn run() -> Result<ExitCode> {
     for finding in &findings {
         println!("{finding}");
     }
-    let refusals = findings.iter().filter(|finding| finding.weight == Weight::Refusal).count();
+    let refusals = findings.iter().filter(|finding| finding.weight == Severity::Refusal).count();
     println!(
         "tidy: {} files, {refusals} refusals, {} warnings",
         files.len() + documents.len(),
