@@ -29,14 +29,14 @@ pub fn project() -> PathBuf {
 
 /// A process from its first to its last event.
 #[derive(Debug)]
-pub struct Ran {
+pub struct FinishedProcess {
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
     /// `Exit`, `TimedOut` or `Failed`.
     pub end: ExecEvent,
 }
 
-impl Ran {
+impl FinishedProcess {
     pub fn out(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
@@ -66,7 +66,7 @@ pub fn python(script: &str) -> ExecParams {
 }
 
 /// Runs a process to its end.
-pub async fn run(bed: &Bed, id: SandboxId, ask: ExecParams) -> Ran {
+pub async fn run(bed: &Bed, id: SandboxId, ask: ExecParams) -> FinishedProcess {
     collect(start(bed, id, ask).await.expect("the process starts")).await
 }
 
@@ -76,7 +76,7 @@ pub async fn start(bed: &Bed, id: SandboxId, ask: ExecParams) -> Result<ExecSess
 }
 
 /// Reads a process to its end. Nothing may come after the last event.
-pub async fn collect(mut session: ExecSession) -> Ran {
+pub async fn collect(mut session: ExecSession) -> FinishedProcess {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
         match next(&mut session).await {
@@ -85,7 +85,7 @@ pub async fn collect(mut session: ExecSession) -> Ran {
             end => {
                 let after = tokio::time::timeout(PATIENCE, session.events.recv()).await.expect("the events end");
                 assert_eq!(after, None, "an event came after the last one");
-                return Ran { stdout, stderr, end };
+                return FinishedProcess { stdout, stderr, end };
             }
         }
     }

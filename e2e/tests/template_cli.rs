@@ -4,7 +4,7 @@
 use std::{fs, path::Path, process::Output};
 
 use pandastack_e2e::{
-    registry::{PASSWORD, Registry, USER},
+    registry::{LocalRegistry, PASSWORD, USER},
     templates::{clean, client, command, create, run},
 };
 use pandastack_testbed::{DataFolder, TestServer};
@@ -78,7 +78,7 @@ async fn a_folder_is_sent_without_what_is_ignored_and_the_build_is_shown() {
 
 #[tokio::test]
 async fn an_image_is_asked_for_with_the_password_of_the_environment() {
-    let registry = Registry::start();
+    let registry = LocalRegistry::start();
     registry.push().await;
     let data = DataFolder::with_templates().unwrap();
     let server = TestServer::start(data.path(), &["--standby", "0", "--image-allow-private"]).unwrap();

@@ -10,7 +10,7 @@ use pandastack_wire_fleet::{EnsureParams, ForkOutcome, ForkParams, HostPort};
 
 use crate::{
     floors::{CpuPace, flush_ms},
-    table::{Table, ms, percentile},
+    table::{FigureTable, ms, percentile},
 };
 
 const FORKS: usize = 20;
@@ -35,7 +35,7 @@ const IDLE: Duration = Duration::from_millis(1500);
 
 /// Measures on a host without standby machines, so that nothing else runs. All other settings are a
 /// server's.
-pub async fn measure(table: &mut Table) -> Result<()> {
+pub async fn measure(table: &mut FigureTable) -> Result<()> {
     let settings = HostSettings { standby: 0, ..HostSettings::default() };
     let bed = Bed::start_with(settings, |net| net).await?;
     let mut pace = CpuPace::default();
@@ -64,7 +64,7 @@ async fn fork(bed: &Bed, parent: SandboxId, count: usize) -> Result<(Vec<Sandbox
     Ok((ids, forked, ms(started.elapsed())))
 }
 
-async fn forks(bed: &Bed, table: &mut Table, pace: &mut CpuPace) -> Result<()> {
+async fn forks(bed: &Bed, table: &mut FigureTable, pace: &mut CpuPace) -> Result<()> {
     let parent = bed.create().await?;
     change_memory(bed, parent, FORK_DIRT_MB).await?;
     let (mut times, mut pauses, mut changed) = (Vec::new(), Vec::new(), Vec::new());
@@ -87,7 +87,7 @@ async fn forks(bed: &Bed, table: &mut Table, pace: &mut CpuPace) -> Result<()> {
     Ok(())
 }
 
-async fn trees(bed: &Bed, table: &mut Table) -> Result<()> {
+async fn trees(bed: &Bed, table: &mut FigureTable) -> Result<()> {
     let parent = bed.create().await?;
     change_memory(bed, parent, FORK_DIRT_MB).await?;
     let (mut times, mut pss) = (Vec::new(), Vec::new());
@@ -109,7 +109,7 @@ async fn trees(bed: &Bed, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-async fn sleeps(bed: &Bed, table: &mut Table, pace: &mut CpuPace) -> Result<()> {
+async fn sleeps(bed: &Bed, table: &mut FigureTable, pace: &mut CpuPace) -> Result<()> {
     let (mut falls, mut wakes, mut again) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..SLEEPS {
         let id = bed.create().await?;
@@ -138,7 +138,7 @@ async fn sleeps(bed: &Bed, table: &mut Table, pace: &mut CpuPace) -> Result<()> 
 
 /// Time of the disk alone for what a sleep writes. Not alternated with the sleeps: the disk would
 /// have finished its backlog for them.
-async fn flushes(bed: &Bed, table: &mut Table) -> Result<()> {
+async fn flushes(bed: &Bed, table: &mut FigureTable) -> Result<()> {
     let mut times = Vec::new();
     for _ in 0..SLEEPS {
         times.push(tokio::task::block_in_place(|| flush_ms(&bed.data_dir, SLEEP_FLUSH_MB))?);
