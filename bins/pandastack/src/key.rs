@@ -11,15 +11,15 @@ use pandastack_control::Control;
 use pandastack_kit::{Clock, SystemClock};
 
 #[derive(Subcommand)]
-pub enum Key {
+pub enum KeyArgs {
     /// Create an API key and print it
-    Create(Create),
+    Create(MakeKeyArgs),
     #[command(flatten)]
     Served(KeyCommand),
 }
 
 #[derive(Args)]
-pub struct Create {
+pub struct MakeKeyArgs {
     #[command(flatten)]
     key: CreateKeyArgs,
     /// Write the key into this data folder instead of asking a server. Use this if every key is
@@ -28,16 +28,16 @@ pub struct Create {
     data_dir: Option<PathBuf>,
 }
 
-impl Key {
+impl KeyArgs {
     /// Tells whether the command writes to a local data folder.
     pub fn writes_data(&self) -> bool {
-        matches!(self, Key::Create(Create { data_dir: Some(_), .. }))
+        matches!(self, KeyArgs::Create(MakeKeyArgs { data_dir: Some(_), .. }))
     }
 
     pub async fn run(self, global: &GlobalArgs) -> Result<ExitCode> {
         match self {
-            Key::Create(Create { key, data_dir: None }) => create_key(key, global).await,
-            Key::Create(Create { key, data_dir: Some(data_dir) }) => {
+            KeyArgs::Create(MakeKeyArgs { key, data_dir: None }) => create_key(key, global).await,
+            KeyArgs::Create(MakeKeyArgs { key, data_dir: Some(data_dir) }) => {
                 let database = data_dir.join("control.db");
                 if !database.is_file() {
                     bail!("{} is not the data folder of a server: it has no control.db", data_dir.display());
@@ -58,7 +58,7 @@ impl Key {
                 };
                 show_key(&key, &shown)
             }
-            Key::Served(command) => execute_key(command, global).await,
+            KeyArgs::Served(command) => execute_key(command, global).await,
         }
     }
 }

@@ -35,7 +35,7 @@ pub const RUN_FOLDER: &str = "/run/pandastack";
 const MARKS: [&str; 5] = ["volume", "volume.users", "lock", "control.db", "ledger.db"];
 
 /// An opened data folder.
-pub struct Place {
+pub struct OpenedDataFolder {
     pub data_dir: PathBuf,
     /// Identifies this data folder among others on the same computer.
     pub instance: String,
@@ -96,7 +96,7 @@ fn keep_namespaces_visible() -> std::io::Result<()> {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))
 }
 
-impl Place {
+impl OpenedDataFolder {
     /// Opens the folder and creates missing parts.
     pub fn open(data_dir: &Path) -> Result<Self> {
         if !nix::unistd::geteuid().is_root() {

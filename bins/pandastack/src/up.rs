@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::{
-    place::{DEFAULT_DATA_DIR, Place, warn_of_tier},
+    place::{DEFAULT_DATA_DIR, OpenedDataFolder, warn_of_tier},
     stop::asked_to_stop,
 };
 
@@ -44,7 +44,7 @@ const FIRST_KEY: &str = "first-key";
 const DESCRIPTORS_MIN: u64 = 256;
 
 #[derive(Args)]
-pub struct Up {
+pub struct UpArgs {
     /// Address and port that the API listens on
     #[arg(long, default_value = "127.0.0.1:8080", env = "PANDASTACK_LISTEN")]
     listen: SocketAddr,
@@ -154,13 +154,13 @@ fn parse_warm(text: &str) -> Result<(TemplateName, usize)> {
     Ok((name.parse()?, count.parse().context("COUNT must be a number")?))
 }
 
-impl Up {
+impl UpArgs {
     pub async fn run(self) -> Result<ExitCode> {
         start_log(self.log_format);
         let descriptors = raise_descriptors()?;
         let telemetry = self.telemetry()?;
         let tier = choose_tier(self.tier, self.require_isolation)?;
-        let place = Place::open(&self.data_dir)?;
+        let place = OpenedDataFolder::open(&self.data_dir)?;
         let lock = place.lock()?;
         // Bind before anything starts: a port in use must not affect the machines of another
         // server.
@@ -190,7 +190,7 @@ impl Up {
         driver.collect(&layers.map(|manifest| manifest.profile.runtime).collect());
         let driver: Arc<dyn Driver> = Arc::new(driver);
         let host = Arc::new(self.start_host(&place, driver, descriptors).await?);
-        let doorway = Doorway { listener, settings: ServeSettings::within(descriptors), descriptors };
+        let doorway = ApiListener { listener, settings: ServeSettings::within(descriptors), descriptors };
         let served = self.serve(&place, host.clone(), &scope, doorway, &tier, spans).await;
         // Always runs, also if serving failed.
         let close = async {
@@ -219,10 +219,10 @@ impl Up {
     /// Starts the API and serves until a stop is requested.
     async fn serve(
         &self,
-        place: &Place,
+        place: &OpenedDataFolder,
         host: Arc<dyn HostPort>,
         scope: &Scope,
-        doorway: Doorway,
+        doorway: ApiListener,
         tier: &TierChoice,
         spans: Option<SpanQueue>,
     ) -> Result<Control> {
@@ -240,7 +240,7 @@ impl Up {
         let app =
             edge.before(control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes)))));
         self.announce(place, &key, &format!("{} ({})", tier.tier, tier.reason), &doorway)?;
-        let Doorway { listener, settings, .. } = doorway;
+        let ApiListener { listener, settings, .. } = doorway;
         scope.start("serve", serve_with(listener, app, scope.clone(), settings));
         asked_to_stop().await;
         tell("stopping; press Ctrl-C again to stop at once");
@@ -290,7 +290,7 @@ impl Up {
         })
     }
 
-    async fn start_host(&self, place: &Place, driver: Arc<dyn Driver>, descriptors: u64) -> Result<Host> {
+    async fn start_host(&self, place: &OpenedDataFolder, driver: Arc<dyn Driver>, descriptors: u64) -> Result<Host> {
         let host = Host::start(HostSetup {
             driver,
             layers: place.layers.clone(),
@@ -332,7 +332,7 @@ impl Up {
         write_config(Path::new(&home), url, key).map(Some)
     }
 
-    fn announce(&self, place: &Place, key: &BootstrapKey, tier: &str, doorway: &Doorway) -> Result<()> {
+    fn announce(&self, place: &OpenedDataFolder, key: &BootstrapKey, tier: &str, doorway: &ApiListener) -> Result<()> {
         let address = doorway.listener.local_addr()?;
         let url = format!("http://{address}");
         let mut out = std::io::stdout().lock();
@@ -394,7 +394,7 @@ fn key_line(key: &BootstrapKey, is_terminal: bool, kept: &Path) -> String {
 
 /// Stores a new key in the data folder, for operators who see neither the terminal nor the
 /// clients' configuration.
-fn keep_first_key(place: &Place, key: &BootstrapKey) -> Result<PathBuf> {
+fn keep_first_key(place: &OpenedDataFolder, key: &BootstrapKey) -> Result<PathBuf> {
     let path = place.data_dir.join(FIRST_KEY);
     if let BootstrapKey::Made(key) = key {
         private::replace(&path, format!("{}\n", key.reveal()).as_bytes()).context("store the first API key")?;
@@ -403,7 +403,7 @@ fn keep_first_key(place: &Place, key: &BootstrapKey) -> Result<PathBuf> {
 }
 
 /// The listener of the API and its connection limits.
-struct Doorway {
+struct ApiListener {
     listener: TcpListener,
     settings: ServeSettings,
     /// Most files that this process may open.
