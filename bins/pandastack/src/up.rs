@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pandastack_control::{
-    AddressPolicy, BootstrapKey, Control, ControlSettings, ImageSettings, Operator, RateSettings, TelemetryError,
+    AddressPolicy, BootstrapKey, Control, ControlSettings, ImageSettings, OperatorLimit, RateSettings, TelemetryError,
     TelemetrySettings, TrustRoots, WebhookSettings, start_telemetry,
 };
 use pandastack_door::{ServeSettings, serve_with};
@@ -272,7 +272,7 @@ impl UpArgs {
             burst: self.rate_burst,
             // An explicit rate limit applies to everybody. The default must not slow down an
             // operator who uses the server alone.
-            operator: if self.rate_limit.is_some() { Operator::Limited } else { Operator::Free },
+            operator: if self.rate_limit.is_some() { OperatorLimit::Limited } else { OperatorLimit::Free },
         };
         ControlSettings { sandboxes_max: self.max_sandboxes, rate, preview_suffix: self.preview_suffix.clone() }
     }

@@ -5,7 +5,8 @@ use std::{path::Path, sync::Arc};
 use async_trait::async_trait;
 use axum::Router;
 use pandastack_door::{
-    Attempt, AuditRow, Begun, Counted, DoorBackend, Guard, IdempotencyKeys, Places, Rates, ServeSettings,
+    AttemptState, AuditRow, DoorBackend, Guard, IdempotencyKey, IdempotencyKeys, PlaceKind, Places, RequestRates,
+    ServeSettings,
 };
 use pandastack_kit::{Clock, Scope, random_bytes, trace::SpanQueue};
 use pandastack_model::{Fault, SandboxId};
@@ -26,8 +27,8 @@ use crate::{
     store::{Made, Store, StoreError},
 };
 
-const FOLLOWERS: Counted =
-    Counted { name: "followed event streams", quota: "quota.followers", full: "events.too_many" };
+const FOLLOWERS: PlaceKind =
+    PlaceKind { name: "followed event streams", quota: "quota.followers", full: "events.too_many" };
 
 /// The control plane. Clones are the same one.
 #[derive(Clone)]
@@ -91,7 +92,7 @@ pub(crate) struct Usage {
 /// What the front door counts and queues.
 #[derive(Clone)]
 pub(crate) struct Front {
-    pub(crate) rates: Arc<Rates>,
+    pub(crate) rates: Arc<RequestRates>,
     /// Slots for clients that follow event streams.
     pub(crate) followers: Places,
     /// Slots for connections with a request in progress.
@@ -278,17 +279,17 @@ impl DoorBackend for Control {
         }
     }
 
-    async fn begin_attempt(&self, attempt: &Attempt, digest: &str) -> Result<Begun, Fault> {
+    async fn begin_attempt(&self, attempt: &IdempotencyKey, digest: &str) -> Result<AttemptState, Fault> {
         let now_ns = self.clock.now_ns();
         let since_ns = now_ns.saturating_sub(ATTEMPTS_REMEMBERED.as_nanos() as u64);
         Ok(self.store.begin_attempt(attempt, digest, now_ns, since_ns).await?)
     }
 
-    async fn answer_attempt(&self, attempt: &Attempt, status: u16, body: Option<&[u8]>) -> Result<(), Fault> {
+    async fn answer_attempt(&self, attempt: &IdempotencyKey, status: u16, body: Option<&[u8]>) -> Result<(), Fault> {
         Ok(self.store.answer_attempt(attempt, status, body).await?)
     }
 
-    async fn drop_attempt(&self, attempt: &Attempt) -> Result<(), Fault> {
+    async fn drop_attempt(&self, attempt: &IdempotencyKey) -> Result<(), Fault> {
         Ok(self.store.drop_attempt(attempt).await?)
     }
 

@@ -23,7 +23,7 @@ pub use control::{Control, OpenError};
 pub use dial::{AddressPolicy, TrustRoots};
 pub use hooks::WebhookSettings;
 use pandastack_dial as dial;
-pub use pandastack_door::{Operator, RateSettings};
+pub use pandastack_door::{OperatorLimit, RateSettings};
 pub use settings::ControlSettings;
 pub use store::StoredKey;
 pub use telemetry::{TelemetryError, TelemetrySettings, start as start_telemetry};

@@ -22,7 +22,7 @@ use axum::{
     routing::{any, delete, get, post},
 };
 use pandastack_door::http::{Routes, bare_frame, frame, no_method};
-use pandastack_door::{Counted, Places};
+use pandastack_door::{PlaceKind, Places};
 pub use pandastack_door::{ServeSettings, serve, serve_with};
 use pandastack_kit::Scope;
 use pandastack_model::PreviewSuffix;
@@ -30,7 +30,7 @@ use pandastack_wire_fleet::{ControlPort, HostPort};
 
 use crate::{exec::Budget, socket::Sockets};
 
-const FOLLOWERS: Counted = Counted { name: "followed logs", quota: "quota.followers", full: "logs.too_many" };
+const FOLLOWERS: PlaceKind = PlaceKind { name: "followed logs", quota: "quota.followers", full: "logs.too_many" };
 
 /// The edge. Clones share one state.
 #[derive(Clone)]

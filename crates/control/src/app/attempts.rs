@@ -1,7 +1,7 @@
 //! Requests with an idempotency key that create something. The result is recorded before it is
 //! made. The next start removes it if no response was given.
 
-use pandastack_door::Attempt;
+use pandastack_door::IdempotencyKey;
 use pandastack_model::{Fault, LayerId, SandboxId, VolumeId, WebhookId};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
 
@@ -11,7 +11,7 @@ impl Control {
     /// Records what the caller's request is about to make, if it has an idempotency key.
     pub(crate) async fn note_made(&self, caller: &Caller, made: Made, ids: &[String]) -> Result<(), Fault> {
         let Some(key) = &caller.attempt else { return Ok(()) };
-        let attempt = Attempt { workspace: caller.workspace.clone(), key: key.to_string() };
+        let attempt = IdempotencyKey { workspace: caller.workspace.clone(), key: key.to_string() };
         Ok(self.store.note_made(&attempt, made, ids).await?)
     }
 

@@ -27,7 +27,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use pandastack_door::{Counted, Place, Places};
+use pandastack_door::{Place, PlaceKind, Places};
 use pandastack_kit::Scope;
 use pandastack_model::{BuildId, ExecDefaults, Fault, Shares};
 use pandastack_wire_fleet::WorkspaceId;
@@ -42,8 +42,8 @@ pub use upload::{Upload, receive};
 use crate::limits::{BUILDS_AT_ONCE_MAX, UPLOADS_AT_ONCE_MAX};
 use upload::Spool;
 
-const RUNNING: Counted = Counted { name: "running builds", quota: "quota.builds", full: "build.busy" };
-const UPLOADS: Counted = Counted { name: "uploads in progress", quota: "quota.uploads", full: "build.busy" };
+const RUNNING: PlaceKind = PlaceKind { name: "running builds", quota: "quota.builds", full: "build.busy" };
+const UPLOADS: PlaceKind = PlaceKind { name: "uploads in progress", quota: "quota.uploads", full: "build.busy" };
 /// The defaults that the host applies to every command in sandboxes of a template.
 fn exec_defaults(settings: &TemplateSettings) -> ExecDefaults {
     ExecDefaults { env: settings.env.clone(), cwd: settings.workdir.clone(), user: settings.user.clone() }

@@ -25,7 +25,7 @@ use pandastack_kit::{
 };
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
-pub use rate::{Operator, RateSettings, Rates};
+pub use rate::{OperatorLimit, RateSettings, RequestRates};
 pub use revoked::revoked_key;
 pub use span::SANDBOX_ATTRIBUTE;
 use tracing::Instrument;
@@ -35,7 +35,7 @@ use crate::{
     http::{TRACEPARENT, bearer, ensure_request_id, ensure_trace, refuse, trace_header},
     limits::AUDIT_PATH_BYTES_MAX,
     places::{Place, Places},
-    serve::{Connection, occupy},
+    serve::{ConnectionHandle, occupy},
     special::{EXEMPT, FORWARDED, QUICK},
 };
 
@@ -58,7 +58,7 @@ pub struct Guard {
     /// Slots for connections with a request in progress.
     pub connections: Places,
     pub rate: RateSettings,
-    pub rates: Arc<Rates>,
+    pub rates: Arc<RequestRates>,
     pub meters: RequestMeters,
     /// Queue for the spans of requests; `None` if spans are not exported.
     pub spans: Option<SpanQueue>,
@@ -124,7 +124,7 @@ async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> 
         Some(workspace) if !forwarded => guard.rates.take(&guard.rate, workspace, guard.clock.now_ns()),
         _ => Ok(()),
     };
-    let connection = request.extensions().get::<Connection>().cloned();
+    let connection = request.extensions().get::<ConnectionHandle>().cloned();
     let mut response = match paced.and_then(|()| guard.place(&route, workspace)) {
         Ok(place) => {
             let key = known.as_ref().map(|known| known.caller.key.clone()).unwrap_or_default();

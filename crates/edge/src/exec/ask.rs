@@ -1,7 +1,7 @@
 //! Turns a public exec request into a request to the host.
 
 use axum::body::Body;
-use pandastack_door::http::{Traced, json_body};
+use pandastack_door::http::{RequestTrace, json_body};
 use pandastack_model::Fault;
 use pandastack_wire_fleet::{ExecParams, Program};
 use pandastack_wire_public::{ExecCommand, ExecRequest, ExecSpec};
@@ -13,7 +13,7 @@ pub struct Start {
 }
 
 /// Reads and checks the request. Adds the trace to the command's environment.
-pub async fn parse(body: Body, traced: Traced) -> Result<Start, Fault> {
+pub async fn parse(body: Body, traced: RequestTrace) -> Result<Start, Fault> {
     let mut start = Start::try_from(json_body::<ExecRequest>(body).await?)?;
     traced.tell(&mut start.ask.env);
     Ok(start)

@@ -3,7 +3,7 @@
 
 use axum::{Extension, body::Body, extract::State};
 use futures_util::stream::unfold;
-use pandastack_door::http::{Answer, RequestId, Traced, event_stream, log_fault};
+use pandastack_door::http::{Answer, RequestId, RequestTrace, event_stream, log_fault};
 use pandastack_model::Fault;
 use pandastack_wire_public::{ExecChunk, ExecExit, ExecFailure, TextTail, reply, sse};
 
@@ -19,7 +19,7 @@ pub async fn stream(
     State(edge): State<Edge>,
     Admitted(id): Admitted,
     Extension(RequestId(request)): Extension<RequestId>,
-    traced: Traced,
+    traced: RequestTrace,
     body: Body,
 ) -> Answer {
     let start = ask::parse(body, traced).await?;

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use axum::{Json, body::Body, extract::State};
-use pandastack_door::http::{Answer, Traced};
+use pandastack_door::http::{Answer, RequestTrace};
 use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_public::ExecResponse;
 
@@ -19,7 +19,7 @@ use crate::{Edge, access::Admitted, limits::OUTPUT_BYTES_MAX};
 pub async fn whole(
     State(edge): State<Edge>,
     Admitted(id): Admitted,
-    traced: Traced,
+    traced: RequestTrace,
     body: Body,
 ) -> Answer<Json<ExecResponse>> {
     let start = ask::parse(body, traced).await?;

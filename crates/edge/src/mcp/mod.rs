@@ -13,7 +13,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use pandastack_door::http::{Answer, Traced, whole_body};
+use pandastack_door::http::{Answer, RequestTrace, whole_body};
 use pandastack_model::SandboxId;
 use serde_json::{Value, json};
 
@@ -30,11 +30,16 @@ const INSTRUCTIONS: &str = "A Linux machine for your own use. Commands run as ro
 #[derive(Clone, Copy)]
 pub struct To {
     id: SandboxId,
-    traced: Traced,
+    traced: RequestTrace,
 }
 
 /// Answers a message, or a batch of messages.
-pub async fn mcp(State(edge): State<Edge>, Admitted(id): Admitted, traced: Traced, body: Body) -> Answer<Response> {
+pub async fn mcp(
+    State(edge): State<Edge>,
+    Admitted(id): Admitted,
+    traced: RequestTrace,
+    body: Body,
+) -> Answer<Response> {
     let to = To { id, traced };
     let bytes = whole_body(body).await?;
     let Ok(message) = serde_json::from_slice::<Value>(&bytes) else {

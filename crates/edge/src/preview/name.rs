@@ -6,7 +6,7 @@ use axum::{
     response::Response,
 };
 use pandastack_door::http::pass;
-use pandastack_door::{Connection, occupy};
+use pandastack_door::{ConnectionHandle, occupy};
 use pandastack_model::{BadPreview, Fault, FaultKind, PreviewName};
 use pandastack_wire_fleet::CallerKey;
 
@@ -32,7 +32,7 @@ pub async fn by_host(State(edge): State<Edge>, request: Request, next: Next) -> 
         (None, None) => return next.run(request).await,
         found => found,
     };
-    let connection = request.extensions().get::<Connection>().cloned();
+    let connection = request.extensions().get::<ConnectionHandle>().cloned();
     pass(request, |request| async move {
         // Visitors have no key, so all of them share one part of the connections.
         let place = match edge.connections.take(None) {

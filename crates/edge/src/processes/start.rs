@@ -1,7 +1,7 @@
 //! Starts a process.
 
 use axum::{Json, body::Body, extract::State, http::StatusCode};
-use pandastack_door::http::{Answer, Traced, json_body};
+use pandastack_door::http::{Answer, RequestTrace, json_body};
 use pandastack_wire_fleet::{ExecParams, Program, SpawnParams};
 use pandastack_wire_public::{ExecCommand, ExecSpec, Process, SpawnRequest, SpawnSpec};
 
@@ -12,7 +12,7 @@ use crate::{Edge, access::Admitted};
 pub async fn start(
     State(edge): State<Edge>,
     Admitted(id): Admitted,
-    traced: Traced,
+    traced: RequestTrace,
     body: Body,
 ) -> Answer<(StatusCode, Json<Process>)> {
     let SpawnSpec { exec, keeps_stdin, tag } = json_body::<SpawnRequest>(body).await?.try_into()?;

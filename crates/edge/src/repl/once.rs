@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::{Json, body::Body, extract::State};
-use pandastack_door::http::{Answer, Traced, json_body};
+use pandastack_door::http::{Answer, RequestTrace, json_body};
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{ExecParams, Program};
 use pandastack_wire_public::{RanOnce, RunOnce, RunOnceSpec};
@@ -18,7 +18,7 @@ use crate::{
 pub async fn once(
     State(edge): State<Edge>,
     Admitted(id): Admitted,
-    traced: Traced,
+    traced: RequestTrace,
     body: Body,
 ) -> Answer<Json<RanOnce>> {
     let spec = json_body::<RunOnce>(body).await?.try_into()?;
@@ -26,7 +26,7 @@ pub async fn once(
 }
 
 /// Runs code to its end.
-async fn run_once(edge: &Edge, id: SandboxId, spec: RunOnceSpec, traced: Traced) -> Result<RanOnce, Fault> {
+async fn run_once(edge: &Edge, id: SandboxId, spec: RunOnceSpec, traced: RequestTrace) -> Result<RanOnce, Fault> {
     let RunOnceSpec { interpreter, code, timeout } = spec;
     let program = Program::Argv(vec![interpreter.program.to_owned(), interpreter.flag.to_owned(), code]);
     let (cwd, mut env, user, deadline) = (None, BTreeMap::new(), None, Some(timeout));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{State, ws::Message};
 use bytes::Bytes;
-use pandastack_door::http::{Answer, Traced};
+use pandastack_door::http::{Answer, RequestTrace};
 use pandastack_kit::{Scope, trace};
 use pandastack_model::SandboxId;
 use pandastack_wire_fleet::{ExecControl, HostPort, Presence};
@@ -64,7 +64,7 @@ struct Switchboard {
     ids: Ids,
     attendance: Attendance,
     request: String,
-    traced: Traced,
+    traced: RequestTrace,
 }
 
 impl Switchboard {

@@ -10,8 +10,8 @@ use axum::{
     http::{HeaderValue, StatusCode, request::Parts},
     response::{IntoResponse, Response},
 };
-use pandastack_door::http::{Refused, RequestId, Traced, socket_protocol};
-use pandastack_door::{Counted, Place, Places};
+use pandastack_door::http::{Refused, RequestId, RequestTrace, socket_protocol};
+use pandastack_door::{Place, PlaceKind, Places};
 use pandastack_kit::{Scope, trace};
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::CallerKey;
@@ -26,7 +26,7 @@ use crate::{
     limits::{SOCKET_MESSAGE_BYTES_MAX, SOCKET_READ_BYTES, SOCKETS_MAX},
 };
 
-const SOCKETS: Counted = Counted { name: "open sockets", quota: "quota.sockets", full: "socket.too_many" };
+const SOCKETS: PlaceKind = PlaceKind { name: "open sockets", quota: "quota.sockets", full: "socket.too_many" };
 
 /// The open sockets of this edge: their limit, and the scope of their tasks.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ pub struct Opening {
     pub id: SandboxId,
     /// The request id, for the log.
     pub request: String,
-    pub traced: Traced,
+    pub traced: RequestTrace,
     upgrade: WebSocketUpgrade,
     scope: Scope,
     place: Place,
@@ -73,7 +73,7 @@ impl FromRequestParts<Edge> for Opening {
         let key = key_of(parts);
         let Extension(RequestId(request)) =
             Extension::from_request_parts(parts, edge).await.map_err(|_| Fault::bug("a request without an id"))?;
-        let Ok(traced) = Traced::from_request_parts(parts, edge).await;
+        let Ok(traced) = RequestTrace::from_request_parts(parts, edge).await;
         let mut upgrade = WebSocketUpgrade::from_request_parts(parts, edge).await.map_err(no_socket)?;
         let protocol = socket_protocol(&parts.headers).and_then(|protocol| HeaderValue::from_str(protocol).ok());
         if let Some(protocol) = protocol {
