@@ -16,7 +16,7 @@ use pandastack_wire_public::{LogLine, LogLines, plain_line, sse};
 
 use crate::{
     Edge,
-    access::Visible,
+    access::VisibleSandbox,
     limits::{KEEPALIVE, LOG_BACK_BYTES},
 };
 
@@ -24,7 +24,7 @@ use crate::{
 const OPEN: &str = ": open\n\n";
 
 /// Shows the console.
-pub async fn logs(State(edge): State<Edge>, Visible { id, caller }: Visible, uri: Uri) -> Answer {
+pub async fn logs(State(edge): State<Edge>, VisibleSandbox { id, caller }: VisibleSandbox, uri: Uri) -> Answer {
     // A value that is not a number is ignored, as in the rest of this query.
     let tail = query_value(&uri, "tail").and_then(|tail| tail.parse::<usize>().ok());
     if !flag(&uri, "follow") {
@@ -38,7 +38,7 @@ pub async fn logs(State(edge): State<Edge>, Visible { id, caller }: Visible, uri
     for line in recent(&before, tail) {
         said.push_str(&event(line));
     }
-    let follower = Follower { pieces, lines, _place: place };
+    let follower = ConsoleFollower { pieces, lines, _place: place };
     Ok(event_stream(unfold((Some(said), Some(follower)), |(said, follower)| async move {
         match said {
             Some(said) => Some((said, (None, follower))),
@@ -48,13 +48,13 @@ pub async fn logs(State(edge): State<Edge>, Visible { id, caller }: Visible, uri
 }
 
 /// A client that follows a console.
-struct Follower {
+struct ConsoleFollower {
     pieces: ByteStream,
     lines: LogLines,
     _place: Place,
 }
 
-impl Follower {
+impl ConsoleFollower {
     /// Returns the next text, and `self` unless that was the end.
     async fn next(mut self) -> Option<(String, Option<Self>)> {
         loop {

@@ -7,19 +7,19 @@ use pandastack_wire_fleet::{ExecParams, Program};
 use pandastack_wire_public::{ExecCommand, ExecRequest, ExecSpec};
 
 /// A command to start, and its standard input.
-pub struct Start {
+pub struct CommandStart {
     pub ask: ExecParams,
     pub stdin: Option<String>,
 }
 
 /// Reads and checks the request. Adds the trace to the command's environment.
-pub async fn parse(body: Body, traced: RequestTrace) -> Result<Start, Fault> {
-    let mut start = Start::try_from(json_body::<ExecRequest>(body).await?)?;
+pub async fn parse(body: Body, traced: RequestTrace) -> Result<CommandStart, Fault> {
+    let mut start = CommandStart::try_from(json_body::<ExecRequest>(body).await?)?;
     traced.tell(&mut start.ask.env);
     Ok(start)
 }
 
-impl TryFrom<ExecRequest> for Start {
+impl TryFrom<ExecRequest> for CommandStart {
     type Error = Fault;
 
     fn try_from(request: ExecRequest) -> Result<Self, Fault> {

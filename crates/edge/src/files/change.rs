@@ -8,12 +8,12 @@ use pandastack_wire_public::{
     tree::{Changed, Chmod, MakeDir, MovePath},
 };
 
-use crate::{Edge, access::Admitted};
+use crate::{Edge, access::ReachableSandbox};
 
 /// Creates a directory.
 pub async fn mkdir(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
+    ReachableSandbox(id): ReachableSandbox,
     body: Body,
 ) -> Answer<(StatusCode, Json<Changed>)> {
     let MakeDir { path, parents } = json_body(body).await?;
@@ -23,7 +23,11 @@ pub async fn mkdir(
 }
 
 /// Moves a path.
-pub async fn move_path(State(edge): State<Edge>, Admitted(id): Admitted, body: Body) -> Answer<Json<Changed>> {
+pub async fn move_path(
+    State(edge): State<Edge>,
+    ReachableSandbox(id): ReachableSandbox,
+    body: Body,
+) -> Answer<Json<Changed>> {
     let MovePath { from, to, overwrite } = json_body(body).await?;
     let (from, path) = (checked_path(from)?, checked_path(to)?);
     let in_the_way = if overwrite { ExistingTarget::Goes } else { ExistingTarget::Stays };
@@ -32,7 +36,11 @@ pub async fn move_path(State(edge): State<Edge>, Admitted(id): Admitted, body: B
 }
 
 /// Sets permission bits.
-pub async fn chmod(State(edge): State<Edge>, Admitted(id): Admitted, body: Body) -> Answer<Json<Changed>> {
+pub async fn chmod(
+    State(edge): State<Edge>,
+    ReachableSandbox(id): ReachableSandbox,
+    body: Body,
+) -> Answer<Json<Changed>> {
     let ask: Chmod = json_body(body).await?;
     let bits = ask.bits()?;
     let path = checked_path(ask.path)?;

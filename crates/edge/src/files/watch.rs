@@ -12,13 +12,13 @@ use pandastack_wire_public::{
 };
 
 use super::path;
-use crate::{Edge, access::Admitted, exec::lost, limits::KEEPALIVE};
+use crate::{Edge, access::ReachableSandbox, exec::lost, limits::KEEPALIVE};
 
 /// Streams changes until the client disconnects or the path is gone. The latter, and every failure,
 /// is sent as a last `error` event.
 pub async fn watch(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
+    ReachableSandbox(id): ReachableSandbox,
     Extension(RequestId(request)): Extension<RequestId>,
     uri: Uri,
 ) -> Answer {
@@ -26,18 +26,18 @@ pub async fn watch(
     let reach = if flag(&uri, "recursive") { PathScope::All } else { PathScope::Only };
     let changes = edge.host.watch(id, &path, reach).await?;
     let ready = sse::event("ready", &WatchNote { path });
-    let watching = Watching { changes, ready: Some(ready), request };
+    let watching = ChangeEvents { changes, ready: Some(ready), request };
     Ok(event_stream(unfold(Some(watching), |watching| async move { Some(watching?.next().await) })))
 }
 
-struct Watching {
+struct ChangeEvents {
     changes: FileChangeStream,
     /// The first event, until it is sent.
     ready: Option<String>,
     request: String,
 }
 
-impl Watching {
+impl ChangeEvents {
     async fn next(mut self) -> (String, Option<Self>) {
         if let Some(ready) = self.ready.take() {
             return (ready, Some(self));

@@ -16,7 +16,7 @@ use pandastack_wire_public::{
     ExecFailure, FollowedChunk, FollowedExit, LostOutput, OutputChunk, ProcessOutput, reply, sse,
 };
 
-use super::{Named, status};
+use super::{ProcessPath, status};
 use crate::{
     Edge,
     exec::lost,
@@ -27,7 +27,7 @@ use crate::{
 /// or `error`. A client that disconnects ends only its own stream.
 pub async fn output(
     State(edge): State<Edge>,
-    Named(id, process): Named,
+    ProcessPath(id, process): ProcessPath,
     Extension(RequestId(request)): Extension<RequestId>,
     headers: HeaderMap,
     uri: Uri,
@@ -37,7 +37,7 @@ pub async fn output(
     let until = if follow { FollowUntil::End } else { FollowUntil::Now };
     let steps = edge.host.attach(id, AttachParams { process, offset, until }).await?;
     Ok(match follow {
-        true => followed(Following { steps, offset, request }),
+        true => followed(FollowedOutput { steps, offset, request }),
         false => whole(steps, offset).await?.into_response(),
     })
 }
@@ -93,19 +93,19 @@ async fn whole(mut steps: ProcessOutputStream, asked: u64) -> Result<Json<Proces
     }
 }
 
-fn followed(following: Following) -> Response {
+fn followed(following: FollowedOutput) -> Response {
     event_stream(unfold(Some(following), |following| async move { Some(following?.next().await) }))
 }
 
 /// A followed process.
-struct Following {
+struct FollowedOutput {
     steps: ProcessOutputStream,
     /// Offset up to which the reader has received output.
     offset: u64,
     request: String,
 }
 
-impl Following {
+impl FollowedOutput {
     /// Returns the next piece of the stream, and `self` unless that was the end.
     async fn next(mut self) -> (String, Option<Self>) {
         loop {

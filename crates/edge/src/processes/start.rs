@@ -6,12 +6,12 @@ use pandastack_wire_fleet::{ExecParams, Program, SpawnParams};
 use pandastack_wire_public::{ExecCommand, ExecSpec, Process, SpawnRequest, SpawnSpec};
 
 use super::render;
-use crate::{Edge, access::Admitted};
+use crate::{Edge, access::ReachableSandbox};
 
 /// Starts a process and answers once it runs. The process does not end with the caller.
 pub async fn start(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
+    ReachableSandbox(id): ReachableSandbox,
     traced: RequestTrace,
     body: Body,
 ) -> Answer<(StatusCode, Json<Process>)> {

@@ -10,14 +10,14 @@ use pandastack_wire_public::{RanOnce, RunOnce, RunOnceSpec};
 
 use crate::{
     Edge,
-    access::Admitted,
-    exec::{Start, collect},
+    access::ReachableSandbox,
+    exec::{CommandStart, collect},
 };
 
 /// Runs code and answers with its output. The code ends if the client disconnects.
 pub async fn once(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
+    ReachableSandbox(id): ReachableSandbox,
     traced: RequestTrace,
     body: Body,
 ) -> Answer<Json<RanOnce>> {
@@ -32,7 +32,7 @@ async fn run_once(edge: &Edge, id: SandboxId, spec: RunOnceSpec, traced: Request
     let (cwd, mut env, user, deadline) = (None, BTreeMap::new(), None, Some(timeout));
     traced.tell(&mut env);
     let ask = ExecParams { program, cwd, env, user, stdin: false, deadline, terminal: None };
-    let done = collect(edge, id, Start { ask, stdin: None }).await.map_err(|fault| match fault {
+    let done = collect(edge, id, CommandStart { ask, stdin: None }).await.map_err(|fault| match fault {
         // The interpreter's path is the only path in the request.
         Fault { kind: FaultKind::Missing, code: "path.not_found", .. } => {
             let text = format!("{} is not installed in this sandbox", interpreter.program);

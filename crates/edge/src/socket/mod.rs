@@ -11,5 +11,5 @@ mod opening;
 mod terminal;
 
 pub use exec::exec;
-pub use opening::Sockets;
+pub use opening::OpenSockets;
 pub use terminal::{pty, ssh};

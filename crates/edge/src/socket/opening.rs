@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::line::Line;
+use super::line::OpenSocket;
 use crate::{
     Edge,
     access::{admitted, key_of},
@@ -30,12 +30,12 @@ const SOCKETS: PlaceKind = PlaceKind { name: "open sockets", quota: "quota.socke
 
 /// The open sockets of this edge: their limit, and the scope of their tasks.
 #[derive(Clone)]
-pub struct Sockets {
+pub struct OpenSockets {
     scope: Scope,
     places: Places,
 }
 
-impl Sockets {
+impl OpenSockets {
     /// Creates the default number of places. Tasks of the sockets run in the scope.
     pub fn new(scope: Scope) -> Self {
         Self::with_room(scope, SOCKETS_MAX)
@@ -53,7 +53,7 @@ impl Sockets {
 }
 
 /// A request that may become a socket: the caller may reach the sandbox, and a place is free.
-pub struct Opening {
+pub struct SocketUpgrade {
     pub id: SandboxId,
     /// The request id, for the log.
     pub request: String,
@@ -65,7 +65,7 @@ pub struct Opening {
     key: CallerKey,
 }
 
-impl FromRequestParts<Edge> for Opening {
+impl FromRequestParts<Edge> for SocketUpgrade {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Refused> {
@@ -79,16 +79,16 @@ impl FromRequestParts<Edge> for Opening {
         if let Some(protocol) = protocol {
             upgrade.set_selected_protocol(protocol);
         }
-        let Sockets { scope, places } = edge.sockets.clone();
+        let OpenSockets { scope, places } = edge.sockets.clone();
         let place = places.take(Some(&caller.workspace))?;
         Ok(Self { id, request, traced, upgrade, scope, place, key })
     }
 }
 
-impl Opening {
+impl SocketUpgrade {
     /// Answers with the upgrade and passes the socket to `serve`. If the client is gone, `serve` is
     /// dropped with everything it holds.
-    pub fn accept<F>(self, serve: impl FnOnce(Line) -> F + Send + 'static) -> Response
+    pub fn accept<F>(self, serve: impl FnOnce(OpenSocket) -> F + Send + 'static) -> Response
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -100,7 +100,7 @@ impl Opening {
         let served = async move {
             if let Ok(socket) = opening.await {
                 let (closing, ended) = (tasks.token().child_token(), CancellationToken::new());
-                let served = serve(Line::new(socket, &tasks, closing.clone(), key.clone()));
+                let served = serve(OpenSocket::new(socket, &tasks, closing.clone(), key.clone()));
                 let watched = async {
                     tokio::select! {
                         () = key.revoked() => closing.cancel(),
