@@ -17,7 +17,7 @@ mod settings;
 mod store;
 mod telemetry;
 
-pub use app::{BootstrapError, BootstrapKey, MadeKey, OfflineKeyError};
+pub use app::{BootstrapError, BootstrapKey, NewKey, OfflineKeyError};
 pub use build::ImageSettings;
 pub use control::{Control, OpenError};
 pub use dial::{AddressPolicy, TrustRoots};
@@ -25,5 +25,5 @@ pub use hooks::WebhookSettings;
 use pandastack_dial as dial;
 pub use pandastack_door::{OperatorLimit, RateSettings};
 pub use settings::ControlSettings;
-pub use store::StoredKey;
+pub use store::ListedKey;
 pub use telemetry::{TelemetryError, TelemetrySettings, start as start_telemetry};

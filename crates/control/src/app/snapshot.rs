@@ -7,16 +7,16 @@ use pandastack_wire_fleet::{Caller, LayerHold, SealParams};
 use crate::{
     Control,
     limits::{SNAPSHOT_MAX, SNAPSHOTS_PER_WORKSPACE_MAX},
-    store::{Committed, Intent, Made, Snapshot, StoreError},
+    store::{Intent, ResourceKind, SandboxesAdded, SnapshotRow, StoreError},
 };
 
 impl Control {
     /// Saves a sandbox's memory and disk as they are now. The sandbox continues.
-    pub(crate) async fn snapshot(&self, caller: &Caller, id: SandboxId) -> Result<Snapshot, Fault> {
+    pub(crate) async fn snapshot(&self, caller: &Caller, id: SandboxId) -> Result<SnapshotRow, Fault> {
         self.reachable(caller, id).await?;
         let intent = self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?;
         without_volumes(&intent)?;
-        let snapshot = Snapshot {
+        let snapshot = SnapshotRow {
             layer: LayerId::random(),
             workspace: intent.workspace,
             sandbox: id,
@@ -25,13 +25,13 @@ impl Control {
             own: ByteSize::new(0),
             created_at_ns: self.clock.now_ns(),
         };
-        self.note_made(caller, Made::Snapshot, &[snapshot.layer.to_string()]).await?;
+        self.note_made(caller, ResourceKind::Snapshot, &[snapshot.layer.to_string()]).await?;
         let control = self.clone();
         self.in_time("snapshot", SNAPSHOT_MAX, async move { control.keep(snapshot).await }).await
     }
 
-    async fn keep(&self, mut snapshot: Snapshot) -> Result<Snapshot, Fault> {
-        if self.store.begin_snapshot(&snapshot, SNAPSHOTS_PER_WORKSPACE_MAX).await? == Committed::Full {
+    async fn keep(&self, mut snapshot: SnapshotRow) -> Result<SnapshotRow, Fault> {
+        if self.store.begin_snapshot(&snapshot, SNAPSHOTS_PER_WORKSPACE_MAX).await? == SandboxesAdded::Full {
             let text = "max snapshots reached; delete one that is no longer needed";
             return Err(Fault::new(FaultKind::Quota, "quota.snapshots", text));
         }
@@ -41,7 +41,7 @@ impl Control {
                 snapshot.own = sealed.own;
                 self.store.finish_snapshot(layer, sealed.own).await?;
                 // Sealing wakes a sleeping sandbox.
-                self.settle(snapshot.sandbox).await;
+                self.reconcile(snapshot.sandbox).await;
                 tracing::info!(sandbox = %snapshot.sandbox, %layer, pause = ?sealed.pause, "snapshot created");
                 Ok(snapshot)
             }

@@ -11,9 +11,9 @@ use crate::store::StoreError;
 /// A failed build.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Failure(pub String);
+pub struct BuildFailure(pub String);
 
-impl Failure {
+impl BuildFailure {
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -32,7 +32,7 @@ impl Failure {
     }
 }
 
-impl From<Fault> for Failure {
+impl From<Fault> for BuildFailure {
     fn from(fault: Fault) -> Self {
         if fault.kind == FaultKind::Bug {
             tracing::error!("a build failed: {fault}");
@@ -41,13 +41,13 @@ impl From<Fault> for Failure {
     }
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for BuildFailure {
     fn from(error: StoreError) -> Self {
         Fault::from(error).into()
     }
 }
 
-impl From<DockerfileError> for Failure {
+impl From<DockerfileError> for BuildFailure {
     fn from(error: DockerfileError) -> Self {
         Self(format!("{error} ({})", error.code()))
     }

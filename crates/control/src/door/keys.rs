@@ -13,7 +13,7 @@ use pandastack_wire_public::{ApiKey, ApiKeys, CreateApiKey, KeySpec, rfc3339};
 use super::caller::Authenticated;
 use crate::{
     Control,
-    store::{LastKey, StoredKey},
+    store::{LastKey, ListedKey},
 };
 
 /// Makes a key. This is the only answer that shows it.
@@ -48,8 +48,8 @@ pub async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn render(key: StoredKey, current: Option<&str>) -> ApiKey {
-    let StoredKey { id, prefix, label, created_at_ns, created_by, last_used_at_ns, expires_at_ns } = key;
+fn render(key: ListedKey, current: Option<&str>) -> ApiKey {
+    let ListedKey { id, prefix, label, created_at_ns, created_by, last_used_at_ns, expires_at_ns } = key;
     ApiKey {
         current: current == Some(id.as_str()),
         id,

@@ -13,7 +13,7 @@ use pandastack_wire_public::{
 };
 
 use super::caller::Authenticated;
-use crate::{Control, app::SeenPort};
+use crate::{Control, app::PortStatus};
 
 /// Lists listening and declared ports by number.
 pub async fn list(
@@ -78,8 +78,8 @@ pub async fn preview(
     }))
 }
 
-fn render(seen: SeenPort, id: SandboxId, base: &str) -> Port {
-    let SeenPort { port, label, listener } = seen;
+fn render(seen: PortStatus, id: SandboxId, base: &str) -> Port {
+    let PortStatus { port, label, listener } = seen;
     Port {
         port: port.get(),
         source: if label.is_some() { "user" } else { "detected" }.to_owned(),

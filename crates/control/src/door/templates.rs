@@ -72,8 +72,8 @@ fn global(view: TemplateView) -> Template {
     }
 }
 
-fn render(template: store::Template) -> Template {
-    let store::Template { workspace, name, layer, base, size, disk_mib, settings, created_at_ns } = template;
+fn render(template: store::TemplateRow) -> Template {
+    let store::TemplateRow { workspace, name, layer, base, size, disk_mib, settings, created_at_ns } = template;
     let mut meta = describe(settings);
     meta.insert("layer".to_owned(), json!(layer));
     meta.insert("built_at".to_owned(), json!(rfc3339(created_at_ns)));

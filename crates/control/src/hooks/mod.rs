@@ -6,10 +6,10 @@ mod send;
 mod sign;
 mod target;
 
-pub use flights::{Flight, Flights};
-pub use send::{Letter, Sender, Sent};
+pub use flights::{DeliveriesInFlight, DeliveryInFlight};
+pub use send::{WebhookRequest, WebhookResponse, WebhookSender};
 pub use sign::{secret_text, signatures};
-pub use target::Target;
+pub use target::HttpTarget;
 
 use crate::dial::{AddressPolicy, TrustRoots};
 

@@ -13,11 +13,11 @@ use crate::{
 
 /// The destination of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct HttpTarget {
     url: Url,
 }
 
-impl Target {
+impl HttpTarget {
     /// Parses an address. An address that is visibly not allowed is refused already here.
     pub fn parse(text: &str, reach: AddressPolicy) -> Result<Self, Fault> {
         if text.len() > WEBHOOK_URL_BYTES_MAX {
@@ -113,16 +113,16 @@ mod tests {
     use super::*;
 
     fn code(text: &str, reach: AddressPolicy) -> Option<&'static str> {
-        Target::parse(text, reach).err().map(|fault| fault.code)
+        HttpTarget::parse(text, reach).err().map(|fault| fault.code)
     }
 
     #[test]
     fn addresses_are_taken_apart() {
-        let target = Target::parse("https://Hooks.example:8443/a b?x=1#secret", AddressPolicy::Public).unwrap();
+        let target = HttpTarget::parse("https://Hooks.example:8443/a b?x=1#secret", AddressPolicy::Public).unwrap();
         assert_eq!((target.host().as_str(), target.port(), target.is_https()), ("hooks.example", 8443, true));
         assert_eq!(target.authority(), "hooks.example:8443");
         assert_eq!(target.path_and_query(), "/a%20b?x=1");
-        let target = Target::parse("http://[2606:4700::1]", AddressPolicy::Public).unwrap();
+        let target = HttpTarget::parse("http://[2606:4700::1]", AddressPolicy::Public).unwrap();
         assert_eq!((target.host().as_str(), target.authority().as_str()), ("2606:4700::1", "[2606:4700::1]"));
         assert_eq!((target.port(), target.path_and_query().as_str()), (80, "/"));
     }

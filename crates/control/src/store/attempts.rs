@@ -9,7 +9,7 @@ use crate::limits::{ATTEMPT_BYTES_PER_WORKSPACE_MAX, ATTEMPTS_PER_WORKSPACE_MAX}
 
 /// The kind of resource that a request makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum ResourceKind {
     Sandbox,
     Snapshot,
     Volume,
@@ -20,20 +20,27 @@ pub enum Made {
     InGuest,
 }
 
-impl Made {
+impl ResourceKind {
     fn as_str(self) -> &'static str {
         match self {
-            Made::Sandbox => "sandbox",
-            Made::Snapshot => "snapshot",
-            Made::Volume => "volume",
-            Made::Webhook => "webhook",
-            Made::Build => "build",
-            Made::InGuest => "in_guest",
+            ResourceKind::Sandbox => "sandbox",
+            ResourceKind::Snapshot => "snapshot",
+            ResourceKind::Volume => "volume",
+            ResourceKind::Webhook => "webhook",
+            ResourceKind::Build => "build",
+            ResourceKind::InGuest => "in_guest",
         }
     }
 
     fn from_str(text: &str) -> Option<Self> {
-        let all = [Made::Sandbox, Made::Snapshot, Made::Volume, Made::Webhook, Made::Build, Made::InGuest];
+        let all = [
+            ResourceKind::Sandbox,
+            ResourceKind::Snapshot,
+            ResourceKind::Volume,
+            ResourceKind::Webhook,
+            ResourceKind::Build,
+            ResourceKind::InGuest,
+        ];
         all.into_iter().find(|made| made.as_str() == text)
     }
 }
@@ -79,7 +86,12 @@ impl Store {
     }
 
     /// Records what a request is about to make, before it is made.
-    pub async fn note_made(&self, attempt: &IdempotencyKey, made: Made, ids: &[String]) -> Result<(), StoreError> {
+    pub async fn note_made(
+        &self,
+        attempt: &IdempotencyKey,
+        made: ResourceKind,
+        ids: &[String],
+    ) -> Result<(), StoreError> {
         for id in ids {
             sqlx::query(
                 "INSERT INTO attempt_made (workspace, key, kind, id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -154,7 +166,7 @@ impl Store {
     }
 
     /// Lists interrupted requests with the resources that they may have made.
-    pub async fn unfinished_attempts(&self) -> Result<Vec<(IdempotencyKey, Vec<(Made, String)>)>, StoreError> {
+    pub async fn unfinished_attempts(&self) -> Result<Vec<(IdempotencyKey, Vec<(ResourceKind, String)>)>, StoreError> {
         let rows = sqlx::query("SELECT workspace, key FROM attempt WHERE status IS NULL")
             .fetch_all(&self.pool)
             .await
@@ -174,7 +186,7 @@ impl Store {
                 .map_err(failed("list what an attempt created"))?;
             let read = |row: &sqlx::sqlite::SqliteRow| {
                 let (kind, id): (String, String) = (row.try_get("kind").ok()?, row.try_get("id").ok()?);
-                Some((Made::from_str(&kind)?, id))
+                Some((ResourceKind::from_str(&kind)?, id))
             };
             found.push((attempt, made.iter().filter_map(read).collect()));
         }

@@ -5,7 +5,7 @@ use hyper::header::{HeaderName, HeaderValue};
 
 use crate::{
     dial::{AddressPolicy, TrustRoots},
-    hooks::Target,
+    hooks::HttpTarget,
 };
 
 /// Path of the collector for spans, below its address.
@@ -16,7 +16,7 @@ const SERVICE: &str = "pandastack";
 /// The target of spans, and the service name they carry.
 #[derive(Clone, Debug)]
 pub struct TelemetrySettings {
-    pub(super) target: Target,
+    pub(super) target: HttpTarget,
     /// Sent with every batch. Usually a credential, so the values print as `Sensitive`.
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) service: String,
@@ -48,7 +48,7 @@ impl TelemetrySettings {
             return Err(TelemetryError::Endpoint { endpoint: "…@…".to_owned(), why });
         }
         // The operator names the target, so any address is allowed. Usually it is this host.
-        let parse = |text: &str| Target::parse(text, AddressPolicy::Private).map_err(|fault| refuse(&fault.text));
+        let parse = |text: &str| HttpTarget::parse(text, AddressPolicy::Private).map_err(|fault| refuse(&fault.text));
         // Checked alone first: if the host is missing, the path must not be taken for it.
         parse(endpoint)?;
         Ok(Self {
