@@ -38,7 +38,7 @@ pub fn check() -> Result<Option<Finding>> {
         line: behind,
         rule: "limit without a line",
         fix: "run `cargo xtask limits`, and tell above what happens past a new limit".to_owned(),
-        weight: Severity::Refusal,
+        severity: Severity::Refusal,
     }))
 }
 

@@ -23,7 +23,7 @@ use pandastack_vmm_qemu::{Jail, QemuDriver, choose_tier};
 use serde_json::json;
 
 use crate::{
-    place::{DEFAULT_DATA_DIR, OpenedDataFolder, cache_dir},
+    data_folder::{DEFAULT_DATA_DIR, OpenedDataFolder, cache_dir},
     progress::ProgressSteps,
     stop::asked_to_stop,
 };

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::{
     bake::find_agent,
-    place::{DEFAULT_DATA_DIR, RUN_FOLDER, run_root_of, warn_of_tier},
+    data_folder::{DEFAULT_DATA_DIR, RUN_FOLDER, run_root_of, warn_of_tier},
 };
 
 #[derive(Args)]

@@ -1,10 +1,10 @@
 //! The binary: server, operator's tools and command line client. Contains wiring only.
 
 mod bake;
+mod data_folder;
 mod docs;
 mod doctor;
 mod key;
-mod place;
 mod progress;
 mod stop;
 mod up;

@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::{
-    place::{DEFAULT_DATA_DIR, OpenedDataFolder, warn_of_tier},
+    data_folder::{DEFAULT_DATA_DIR, OpenedDataFolder, warn_of_tier},
     stop::asked_to_stop,
 };
 

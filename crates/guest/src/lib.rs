@@ -6,6 +6,7 @@
 mod agent;
 pub mod boot;
 mod code;
+mod descriptor;
 mod exec;
 mod figures;
 mod files;
@@ -17,7 +18,6 @@ mod processes;
 mod rebirth;
 mod session;
 mod volumes;
-mod watched;
 
 pub use agent::Agent;
 pub use rebirth::{MachineSystem, RecordingSystem, System};

@@ -3,8 +3,8 @@
 //! a machine gets the file and removed after that machine is gone: no two machines write one file.
 //! A sleeping sandbox still uses its volumes.
 
+mod locks;
 mod plan;
-mod turns;
 
 use std::{
     collections::HashSet,
@@ -21,7 +21,7 @@ use pandastack_wire_fleet::{LayerHold, VolumeView};
 use pandastack_wire_guest as wire;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use self::turns::{VolumeFile, VolumeLocks};
+use self::locks::{VolumeFile, VolumeLocks};
 use crate::{
     guest::{self, GuestSession, LinkError},
     ledger::{ClaimOutcome, Ledger, LedgerError, VolumeUse},

@@ -50,7 +50,7 @@ fn refusals(package: &Package, manifest: &str, root: &Path) -> Vec<Finding> {
         let kind = if needs.kind.as_deref() == Some("dev") { ArrowKind::Tests } else { ArrowKind::Product };
         let fix = arrows::refuse(&Arrow { from: folder.clone(), to: below(path, root), kind })?;
         let line = manifest.lines().position(|line| line.starts_with(&needs.name)).map_or(1, |at| at + 1);
-        Some(Finding { file: file.clone(), line, rule: "arrow not in the table", fix, weight: Severity::Refusal })
+        Some(Finding { file: file.clone(), line, rule: "arrow not in the table", fix, severity: Severity::Refusal })
     })
     .collect()
 }

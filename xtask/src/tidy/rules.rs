@@ -52,11 +52,11 @@ struct Report<'a> {
 
 impl Report<'_> {
     fn refuse(&self, line: usize, rule: &'static str, fix: impl Into<String>) -> Finding {
-        Finding { file: self.file.to_owned(), line, rule, fix: fix.into(), weight: Severity::Refusal }
+        Finding { file: self.file.to_owned(), line, rule, fix: fix.into(), severity: Severity::Refusal }
     }
 
     fn warn(&self, line: usize, rule: &'static str, fix: impl Into<String>) -> Finding {
-        Finding { weight: Severity::Warning, ..self.refuse(line, rule, fix) }
+        Finding { severity: Severity::Warning, ..self.refuse(line, rule, fix) }
     }
 
     fn is_in(&self, rooms: &[&str]) -> bool {

@@ -97,7 +97,7 @@ impl Control {
     /// since the host responded.
     pub(super) fn record_running(&self, intent: &Intent, seen: &SandboxView) {
         self.booted(&intent.workspace, intent.spec.template.as_str(), seen);
-        self.settle_soon(seen.id);
+        self.reconcile_soon(seen.id);
     }
 
     /// Records a boot in the metrics and the boot statistics.

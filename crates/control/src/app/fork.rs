@@ -132,7 +132,7 @@ impl Control {
         let children = planned.iter().map(ensure).collect();
         let asked = self.host.fork(ForkParams { parent: forks.parent, layer: forks.layer, children }).await;
         // A sleeping parent was woken by the fork.
-        self.settle_soon(forks.parent);
+        self.reconcile_soon(forks.parent);
         let outcomes = match asked {
             Ok(forked) => {
                 let payload = json!({

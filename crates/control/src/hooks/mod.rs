@@ -1,12 +1,12 @@
 //! Sends events to receivers: checks addresses, signs deliveries, and makes one POST. Does not use
 //! the database.
 
-mod flights;
+mod in_flight;
 mod send;
 mod sign;
 mod target;
 
-pub use flights::{DeliveriesInFlight, DeliveryInFlight};
+pub use in_flight::{DeliveriesInFlight, DeliveryInFlight};
 pub use send::{WebhookRequest, WebhookResponse, WebhookSender};
 pub use sign::{secret_text, signatures};
 pub use target::HttpTarget;

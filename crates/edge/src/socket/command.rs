@@ -14,9 +14,9 @@ use pandastack_wire_public::{ExecServerFrame, OutputStream, TextTail, reply, soc
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
+    command_table::{CommandHandle, CommandTable},
     exec::SharedPresence,
-    ids::{CommandHandle, CommandTable},
-    line::MessageSender,
+    open_socket::MessageSender,
 };
 use crate::{
     exec::{CommandEvent, CommandStart, RunningCommand},

@@ -15,8 +15,8 @@ use tracing::Instrument;
 
 use super::{
     command::SocketCommand,
-    ids::{CommandTable, IdRefusal},
-    line::{CloseReason, OpenSocket, SocketInput},
+    command_table::{CommandTable, IdRefusal},
+    open_socket::{CloseReason, OpenSocket, SocketInput},
     opening::SocketUpgrade,
 };
 use crate::{

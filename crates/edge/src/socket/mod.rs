@@ -4,9 +4,9 @@
 //! client does not read is not taken from the guest.
 
 mod command;
+mod command_table;
 mod exec;
-mod ids;
-mod line;
+mod open_socket;
 mod opening;
 mod terminal;
 

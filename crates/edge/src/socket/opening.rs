@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::line::OpenSocket;
+use super::open_socket::OpenSocket;
 use crate::{
     Edge,
     access::{admitted, key_of},

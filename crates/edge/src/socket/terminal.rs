@@ -17,7 +17,7 @@ use pandastack_wire_public::{
 use tokio::sync::mpsc;
 
 use super::{
-    line::{CloseReason, MessageSender, OpenSocket, SocketInput, SocketReader},
+    open_socket::{CloseReason, MessageSender, OpenSocket, SocketInput, SocketReader},
     opening::SocketUpgrade,
 };
 use crate::{

@@ -10,7 +10,7 @@ use std::{
 use pandastack_sys::process;
 use pandastack_wire_guest::CODE_OUTPUT_BYTES_MAX;
 
-use crate::{Agent, watched::AsyncDescriptor};
+use crate::{Agent, descriptor::AsyncDescriptor};
 
 /// One output stream.
 pub(super) struct OutputCapture {

@@ -14,7 +14,7 @@ use nix::sys::{
 use pandastack_sys::process;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 
-use crate::watched::watch;
+use crate::descriptor::watch;
 
 /// Size of the kernel's `signalfd_siginfo`.
 const NOTE_BYTES: usize = 128;

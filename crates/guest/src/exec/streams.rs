@@ -21,9 +21,10 @@ use pandastack_sys::{process, pty};
 use pandastack_wire_guest::{Frame, FrameKind, Resize};
 
 use crate::{
-    Agent, limits,
+    Agent,
+    descriptor::{AsyncDescriptor, watch},
+    limits,
     session::{AgentChannel, GuestFault, kind_of},
-    watched::{AsyncDescriptor, watch},
 };
 
 /// The character that a terminal treats as the end of input.

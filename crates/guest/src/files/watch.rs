@@ -21,9 +21,10 @@ use pandastack_wire_guest::{ErrorKind, Frame, FrameKind, Message, PathChange, Pa
 
 use super::{absolute, failed};
 use crate::{
-    Agent, limits,
+    Agent,
+    descriptor::{self, AsyncDescriptor},
+    limits,
     session::{AgentChannel, GuestFault},
-    watched::{self, AsyncDescriptor},
 };
 
 /// Encoded size of a change without its path, rounded up.
@@ -103,7 +104,7 @@ impl PathWatcher {
     fn new(root: &Path, recursive: bool) -> Result<Self, GuestFault> {
         let made = || -> io::Result<(Inotify, AsyncDescriptor)> {
             let notes = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
-            let ready = watched::watch(notes.as_fd().try_clone_to_owned()?)?;
+            let ready = descriptor::watch(notes.as_fd().try_clone_to_owned()?)?;
             Ok((notes, ready))
         };
         let (notes, ready) = made().map_err(failed("watch", root))?;

@@ -30,8 +30,8 @@ use super::{
     limits::{NAMED_MAX, NAMED_WAITING_MAX, NAMED_WITHIN},
     listed::{ListedAddresses, ListedTargets, add_named},
     names::Uplink,
-    pace::TokenBucket,
     policy::{PolicyExceptions, SlotFirewall, slot_rules},
+    token_bucket::TokenBucket,
 };
 
 /// How long addresses of names stay open: the bounds for the TTL of an answer.

@@ -14,12 +14,12 @@ mod filter;
 mod limits;
 mod listed;
 mod names;
-mod pace;
 mod policy;
 mod pool;
 mod query;
 mod slot;
 mod sweep;
+mod token_bucket;
 
 use std::{io, net::SocketAddr};
 

@@ -14,8 +14,8 @@ use pandastack_wire_fleet::{HostEvent, IdlePolicy, LayerHold, LayerView, Sandbox
 use super::{
     driver::{DriverRequest, OwnedSandbox, SandboxForm, cause},
     fault::{launch_fault, refusal_fault, seal_fault},
+    identity::set_clock,
     launch::{self, LaunchTarget, death},
-    life::set_clock,
     seal::{AfterSeal, SealOutcome, SealPlan, go_on, pause_again, seal},
 };
 use crate::{

@@ -14,11 +14,11 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use super::{
     fault::launch_fault,
-    given_up::{RemovalRequest, RemovalRequests},
     launch::{self, LaunchTarget, death},
     living::LivingMachine,
     prepare::HostContext,
     publish::PublishedState,
+    removal::{RemovalRequest, RemovalRequests},
     standby::StandbyPool,
 };
 use crate::{

@@ -4,8 +4,8 @@ use pandastack_model::{Fault, FaultKind, SandboxState};
 use pandastack_wire_fleet::{HostEvent, RemovedBy};
 
 use super::{
-    closing::ShutdownMode,
     driver::{OwnedSandbox, SandboxForm, cause},
+    shutdown::ShutdownMode,
 };
 use crate::ledger::SandboxRecord;
 

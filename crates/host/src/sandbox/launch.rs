@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     admission::CapacityError,
-    life::{CLOCK_EXCHANGE_MAX, GuestIdentity, set_clock, unhex},
+    identity::{CLOCK_EXCHANGE_MAX, GuestIdentity, set_clock, unhex},
     living::LivingMachine,
     owners::OwnedShare,
     prepare::{HostContext, PrepareError, PreparedMachine, SlotHandle},

@@ -24,10 +24,10 @@ use pandastack_vmm::{
 
 use super::{
     admission::{AdmissionLimits, CapacityError, HostResources, VolumeCapacity, admit, admit_volume, parse_meminfo},
-    closing::ShutdownDecision,
     fault::volume_fault,
     held::HeldMemory,
     owners::{OwnerShares, ShareTotals},
+    shutdown::ShutdownDecision,
     starting::{StartingMachine, StartingMachines},
 };
 use crate::{

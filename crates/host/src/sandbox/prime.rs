@@ -6,8 +6,8 @@ use pandastack_kit::random_bytes;
 use pandastack_wire_fleet::{ExecEvent, ExecParams};
 
 use super::{
+    identity::GuestIdentity,
     launch::{LaunchError, greet},
-    life::GuestIdentity,
     prepare::{HostContext, PreparedMachine},
 };
 use crate::guest;

@@ -2,15 +2,15 @@
 //! the running task, `OpenSpan` is an open span. Finished spans go into a `SpanQueue` that never
 //! blocks. This module sends nothing.
 
-mod here;
+mod position;
 mod queue;
-mod work;
+mod span;
 
 use std::fmt;
 
-pub use here::{TracePosition, begin, here, note, span, within};
+pub use position::{TracePosition, begin, here, note, span, within};
 pub use queue::{SpanCounts, SpanQueue};
-pub use work::{AttributeValue, OpenSpan, Span, SpanKind};
+pub use span::{AttributeValue, OpenSpan, Span, SpanKind};
 
 /// The W3C "sampled" flag. Programs in a guest that follow the parent's decision record nothing
 /// without it.
