@@ -13,7 +13,7 @@ use bytes::Bytes;
 use pandastack_host::HostSettings;
 use pandastack_model::{Fault, SandboxId};
 use pandastack_testbed::{Bed, with_bed};
-use pandastack_wire_fleet::{ExecAsk, ExecEvent, ExecSession, HostPort, Program};
+use pandastack_wire_fleet::{ExecEvent, ExecParams, ExecSession, HostPort, Program};
 
 pub use door::{Events, HttpDoor, answer};
 pub use pandastack_testbed::PATIENCE;
@@ -29,14 +29,14 @@ pub fn project() -> PathBuf {
 
 /// A process from its first to its last event.
 #[derive(Debug)]
-pub struct Ran {
+pub struct FinishedProcess {
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
     /// `Exit`, `TimedOut` or `Failed`.
     pub end: ExecEvent,
 }
 
-impl Ran {
+impl FinishedProcess {
     pub fn out(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
@@ -54,29 +54,29 @@ impl Ran {
 }
 
 /// A request for a shell line with default options.
-pub fn shell(line: &str) -> ExecAsk {
+pub fn shell(line: &str) -> ExecParams {
     let program = Program::Shell(line.to_owned());
     let deadline = Some(PATIENCE);
-    ExecAsk { program, cwd: None, env: Default::default(), user: None, stdin: false, deadline, terminal: None }
+    ExecParams { program, cwd: None, env: Default::default(), user: None, stdin: false, deadline, terminal: None }
 }
 
 /// A request for a Python script without a shell.
-pub fn python(script: &str) -> ExecAsk {
-    ExecAsk { program: Program::Argv(vec!["python3".into(), "-c".into(), script.into()]), ..shell("") }
+pub fn python(script: &str) -> ExecParams {
+    ExecParams { program: Program::Argv(vec!["python3".into(), "-c".into(), script.into()]), ..shell("") }
 }
 
 /// Runs a process to its end.
-pub async fn run(bed: &Bed, id: SandboxId, ask: ExecAsk) -> Ran {
+pub async fn run(bed: &Bed, id: SandboxId, ask: ExecParams) -> FinishedProcess {
     collect(start(bed, id, ask).await.expect("the process starts")).await
 }
 
 /// Starts a process.
-pub async fn start(bed: &Bed, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
+pub async fn start(bed: &Bed, id: SandboxId, ask: ExecParams) -> Result<ExecSession, Fault> {
     bed.host.exec(id, ask).await
 }
 
 /// Reads a process to its end. Nothing may come after the last event.
-pub async fn collect(mut session: ExecSession) -> Ran {
+pub async fn collect(mut session: ExecSession) -> FinishedProcess {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
         match next(&mut session).await {
@@ -85,7 +85,7 @@ pub async fn collect(mut session: ExecSession) -> Ran {
             end => {
                 let after = tokio::time::timeout(PATIENCE, session.events.recv()).await.expect("the events end");
                 assert_eq!(after, None, "an event came after the last one");
-                return Ran { stdout, stderr, end };
+                return FinishedProcess { stdout, stderr, end };
             }
         }
     }

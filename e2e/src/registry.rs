@@ -27,20 +27,20 @@ const CHANGES: &str = "mkdir -p etc opt/tools old; echo second > etc/motd; touch
     ln etc/motd etc/motd-too";
 
 /// A pushed image.
-pub struct Pushed {
+pub struct PushedImage {
     pub digest: String,
     /// The digest of the second layer.
     pub layer: String,
 }
 
 /// Debian's registry, on a free port of this host, with one user.
-pub struct Registry {
+pub struct LocalRegistry {
     child: Child,
     folder: tempfile::TempDir,
     pub address: String,
 }
 
-impl Registry {
+impl LocalRegistry {
     pub fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (data, users) = (folder.path().join("data"), folder.path().join("users"));
@@ -74,7 +74,7 @@ impl Registry {
     }
 
     /// Pushes an image of two layers, with two compressions, as `tiny:1`.
-    pub async fn push(&self) -> Pushed {
+    pub async fn push(&self) -> PushedImage {
         let (root, changes) = (self.layer("root", ROOT), self.layer("changes", CHANGES));
         let unpacked = [digest(&root), digest(&changes)];
         let (root, changes) = (self.packed("root.tar.gz"), self.packed("changes.tar.zst"));
@@ -101,7 +101,7 @@ impl Registry {
         let kind = "application/vnd.oci.image.index.v1+json";
         let list = json!({"schemaVersion": 2, "mediaType": kind, "manifests": [other, ours]}).to_string().into_bytes();
         self.push_manifest("1", kind, list).await;
-        Pushed { digest: digest(&manifest), layer: digest(&changes) }
+        PushedImage { digest: digest(&manifest), layer: digest(&changes) }
     }
 
     fn layer(&self, name: &str, script: &str) -> Vec<u8> {
@@ -138,7 +138,7 @@ impl Registry {
     }
 
     /// Changes a byte of the registry's blob with this digest.
-    pub fn spoil(&self, digest: &str) {
+    pub fn corrupt_blob(&self, digest: &str) {
         let sum = digest.strip_prefix("sha256:").unwrap();
         let path: PathBuf = ["data/docker/registry/v2/blobs/sha256", &sum[..2], sum, "data"].iter().collect();
         let path = self.folder.path().join(path);
@@ -148,7 +148,7 @@ impl Registry {
     }
 }
 
-impl Drop for Registry {
+impl Drop for LocalRegistry {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

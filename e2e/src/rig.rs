@@ -10,7 +10,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use pandastack_host::net::{self, NetPool, NetSettings, Slot};
+use pandastack_host::net::{self, NetPool, NetSettings, NetSlot};
 use pandastack_kit::Scope;
 use pandastack_layers::{Layer, LayerStore};
 use pandastack_model::{MachineId, SandboxId};
@@ -25,7 +25,7 @@ pub struct Rig {
     pub layer: Layer,
     pub run_root: PathBuf,
     pool: Arc<NetPool>,
-    slots: Mutex<Vec<Slot>>,
+    slots: Mutex<Vec<NetSlot>>,
     instance: String,
     /// Last field: dropped after everything that uses it.
     folder: DataFolder,

@@ -8,9 +8,9 @@ use pandastack_client::{
     BuildForm, Client, Config,
     wire::{Build, CreateSandbox, ExecRequest, Sandbox},
 };
-use pandastack_testbed::{Server, built};
+use pandastack_testbed::{TestServer, built};
 
-pub fn client(server: &Server) -> Client {
+pub fn client(server: &TestServer) -> Client {
     let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
     Client::new(config.with_key(server.key.clone())).unwrap()
 }
@@ -54,14 +54,14 @@ pub async fn log(client: &Client, build: &Build) -> String {
 }
 
 /// Runs the command line with arguments and environment variables.
-pub fn command(server: &Server, words: &[&str], variables: &[(&str, &str)]) -> Output {
+pub fn command(server: &TestServer, words: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(built("pandastack"));
     command.args(["--api-url", &server.url]).args(words).env("PANDASTACK_API_KEY", &server.key).stdin(Stdio::null());
     command.env_remove("PANDASTACK_REGISTRY_PASSWORD").envs(variables.iter().copied()).output().unwrap()
 }
 
 /// Runs the command line, which must succeed, and returns its output.
-pub fn cli(server: &Server, words: &[&str]) -> String {
+pub fn cli(server: &TestServer, words: &[&str]) -> String {
     let output = command(server, words, &[]);
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()

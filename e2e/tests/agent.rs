@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pandastack_e2e::{PATIENCE, collect, next, python, read_until, run, shell, start, with_sandbox};
 use pandastack_model::FaultKind;
 use pandastack_testbed::wait_for;
-use pandastack_wire_fleet::{ExecAsk, ExecControl, ExecEvent, Program};
+use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecParams, Program};
 use sha2::{Digest, Sha256};
 
 #[tokio::test]
@@ -15,7 +15,7 @@ async fn output_streams_stay_apart_and_the_exit_code_arrives() {
         let ran = run(bed, id, shell("echo out; echo err >&2; exit 7")).await;
         assert_eq!((ran.out().as_str(), ran.err().as_str(), ran.code()), ("out\n", "err\n", 7));
         let argv = Program::Argv(vec!["printf".into(), "%s|".into(), "a b".into(), "$HOME".into()]);
-        let ran = run(bed, id, ExecAsk { program: argv, ..shell("") }).await;
+        let ran = run(bed, id, ExecParams { program: argv, ..shell("") }).await;
         assert_eq!((ran.out().as_str(), ran.code()), ("a b|$HOME|", 0), "arguments must not see a shell");
     })
     .await;
@@ -35,18 +35,18 @@ async fn a_process_ended_by_a_signal_exits_with_128_plus_its_number() {
 #[tokio::test]
 async fn folder_environment_and_user_are_as_asked() {
     with_sandbox(async |bed, id| {
-        let ask = ExecAsk {
+        let ask = ExecParams {
             cwd: Some("/usr/share".into()),
             env: BTreeMap::from([("GREETING".to_owned(), "é 😀".to_owned())]),
             user: Some("nobody".into()),
             ..shell("pwd; id -un; printf %s \"$GREETING\"")
         };
         assert_eq!(run(bed, id, ask).await.out(), "/usr/share\nnobody\né 😀");
-        let refused = start(bed, id, ExecAsk { cwd: Some("/nowhere".into()), ..shell("true") }).await.unwrap_err();
+        let refused = start(bed, id, ExecParams { cwd: Some("/nowhere".into()), ..shell("true") }).await.unwrap_err();
         assert!(matches!(refused.kind, FaultKind::Missing | FaultKind::Caller), "{refused}");
-        let refused = start(bed, id, ExecAsk { user: Some("ghost".into()), ..shell("true") }).await.unwrap_err();
+        let refused = start(bed, id, ExecParams { user: Some("ghost".into()), ..shell("true") }).await.unwrap_err();
         assert!(matches!(refused.kind, FaultKind::Missing | FaultKind::Caller), "{refused}");
-        let none = ExecAsk { program: Program::Argv(vec!["no-such-program".into()]), ..shell("") };
+        let none = ExecParams { program: Program::Argv(vec!["no-such-program".into()]), ..shell("") };
         let refused = start(bed, id, none).await;
         assert!(refused.is_err(), "a program that is not there must not start");
     })
@@ -56,7 +56,7 @@ async fn folder_environment_and_user_are_as_asked() {
 #[tokio::test]
 async fn input_comes_back_from_cat_and_ends_when_closed() {
     with_sandbox(async |bed, id| {
-        let mut session = start(bed, id, ExecAsk { stdin: true, ..shell("cat; echo end") }).await.unwrap();
+        let mut session = start(bed, id, ExecParams { stdin: true, ..shell("cat; echo end") }).await.unwrap();
         session.control.send(ExecControl::Stdin(Bytes::from_static(b"first\n"))).await.unwrap();
         assert_eq!(read_until(&mut session, "first\n").await, "first\n");
         session.control.send(ExecControl::Stdin(Bytes::from_static(b"second\n"))).await.unwrap();
@@ -70,7 +70,7 @@ async fn input_comes_back_from_cat_and_ends_when_closed() {
 #[tokio::test]
 async fn input_larger_than_the_window_arrives_whole() {
     with_sandbox(async |bed, id| {
-        let session = start(bed, id, ExecAsk { stdin: true, ..shell("sha256sum") }).await.unwrap();
+        let session = start(bed, id, ExecParams { stdin: true, ..shell("sha256sum") }).await.unwrap();
         let mut digest = Sha256::new();
         for number in 0..48_u8 {
             let piece = Bytes::from(vec![number; 64 * 1024]);
@@ -88,7 +88,7 @@ async fn input_larger_than_the_window_arrives_whole() {
 async fn a_deadline_ends_the_process_and_its_children() {
     with_sandbox(async |bed, id| {
         let after = Duration::from_secs(1);
-        let ran = run(bed, id, ExecAsk { deadline: Some(after), ..shell("sleep 601 & sleep 602; wait") }).await;
+        let ran = run(bed, id, ExecParams { deadline: Some(after), ..shell("sleep 601 & sleep 602; wait") }).await;
         assert_eq!(ran.end, ExecEvent::TimedOut { after });
         let alive = async || {
             let ran =
@@ -104,7 +104,7 @@ async fn a_deadline_ends_the_process_and_its_children() {
 async fn a_detached_child_that_holds_the_pipe_holds_nobody_back() {
     with_sandbox(async |bed, id| {
         // The child keeps the output pipes open far longer than the test's timeout.
-        let ran = run(bed, id, ExecAsk { deadline: None, ..shell("setsid sleep 900 & echo started") }).await;
+        let ran = run(bed, id, ExecParams { deadline: None, ..shell("setsid sleep 900 & echo started") }).await;
         assert_eq!((ran.out().as_str(), ran.code()), ("started\n", 0));
         let ran = run(bed, id, shell("cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep 900'")).await;
         assert_ne!(ran.out().trim(), "0", "a detached child goes on");
@@ -115,7 +115,7 @@ async fn a_detached_child_that_holds_the_pipe_holds_nobody_back() {
 #[tokio::test]
 async fn a_terminal_is_one_and_can_be_resized() {
     with_sandbox(async |bed, id| {
-        let ask = ExecAsk {
+        let ask = ExecParams {
             terminal: Some((30, 100)),
             stdin: true,
             ..shell("tty; stty size; read line; stty size; echo got $line")

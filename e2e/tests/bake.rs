@@ -16,7 +16,7 @@ use pandastack_client::{
 };
 use pandastack_e2e::PATIENCE;
 use pandastack_host::net;
-use pandastack_testbed::{DataFolder, Server, built, processes, wait_for};
+use pandastack_testbed::{DataFolder, TestServer, built, processes, wait_for};
 use serde_json::{Value, json};
 
 /// Counts forever in its own memory, and prints its process id.
@@ -51,7 +51,7 @@ async fn a_bake_that_is_killed_or_stopped_leaves_nothing() {
     let instance = data.path().canonicalize().unwrap().display().to_string();
     for process in [killed.id(), stopped_id] {
         assert_eq!(folder_of(process), None);
-        let net::Leftovers { namespaces, links, tables } =
+        let net::NetLeftovers { namespaces, links, tables } =
             net::leftovers(&format!("{instance} bake {process}")).await.unwrap();
         assert_eq!([namespaces, links, tables].concat(), Vec::<String>::new());
     }
@@ -115,11 +115,11 @@ async fn run(client: &Client, id: &str, line: &str) -> String {
     ran.stdout.trim().to_owned()
 }
 
-fn start(data: &Path) -> Server {
-    Server::start(data, &["--standby", "0"]).unwrap()
+fn start(data: &Path) -> TestServer {
+    TestServer::start(data, &["--standby", "0"]).unwrap()
 }
 
-fn client(server: &Server) -> Client {
+fn client(server: &TestServer) -> Client {
     let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
     Client::new(config.with_key(server.key.clone())).unwrap()
 }
@@ -130,7 +130,7 @@ struct CleanUp<'a>(&'a Path);
 impl Drop for CleanUp<'_> {
     fn drop(&mut self) {
         if std::thread::panicking()
-            && let Ok(mut server) = Server::start(self.0, &["--standby", "0", "--on-stop", "remove"])
+            && let Ok(mut server) = TestServer::start(self.0, &["--standby", "0", "--on-stop", "remove"])
         {
             let _ = server.stop();
         }

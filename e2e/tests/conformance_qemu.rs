@@ -9,8 +9,8 @@ use nix::{
     unistd::Pid,
 };
 use pandastack_e2e::Rig;
-use pandastack_vmm::{Driver, LayerFiles, Link, Machine, MachineSpec, conformance::Subject, conformance_tests};
-use pandastack_wire_guest::{Decoder, Frame, GENERATION, Hello, Kind, Message, Read, Write};
+use pandastack_vmm::{Driver, LayerFiles, Link, Machine, MachineSpec, conformance::DriverUnderTest, conformance_tests};
+use pandastack_wire_guest::{Decoder, Frame, FrameKind, GENERATION, Hello, Message, ReadFile, WriteFile};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// File with the suite's text, on the guest's root disk.
@@ -36,10 +36,10 @@ impl QemuSubject {
         let (mut decoder, mut frames) = (Decoder::default(), Vec::new());
         loop {
             while let Some(frame) = decoder.next_frame().map_err(io::Error::other)? {
-                let last = frame.kind == Kind::Written || frame.kind == Kind::Error || frame.flags.is_end();
+                let last = frame.kind == FrameKind::Written || frame.kind == FrameKind::Error || frame.flags.is_end();
                 frames.push(frame);
                 if last {
-                    assert_eq!(frames.remove(0).kind, Kind::Welcome);
+                    assert_eq!(frames.remove(0).kind, FrameKind::Welcome);
                     return Ok(frames);
                 }
             }
@@ -51,7 +51,7 @@ impl QemuSubject {
 }
 
 #[async_trait]
-impl Subject for QemuSubject {
+impl DriverUnderTest for QemuSubject {
     fn driver(&self) -> &dyn Driver {
         &self.0.driver
     }
@@ -69,18 +69,21 @@ impl Subject for QemuSubject {
     }
 
     async fn write(&self, link: Box<dyn Link>, text: &str) -> io::Result<()> {
-        let write = Write { path: NOTE.to_owned(), mode: None }.frame(1);
-        let data = Frame::new(1, Kind::Data, text.as_bytes().to_vec()).end();
+        let write = WriteFile { path: NOTE.to_owned(), mode: None }.frame(1);
+        let data = Frame::new(1, FrameKind::Data, text.as_bytes().to_vec()).end();
         let answer = self.ask(link, &[write, data]).await?;
-        assert_eq!(answer.last().map(|frame| frame.kind), Some(Kind::Written), "{answer:?}");
+        assert_eq!(answer.last().map(|frame| frame.kind), Some(FrameKind::Written), "{answer:?}");
         Ok(())
     }
 
     async fn read(&self, link: Box<dyn Link>) -> io::Result<Option<String>> {
-        let answer = self.ask(link, &[Read { path: NOTE.to_owned() }.frame(1)]).await?;
-        let text =
-            answer.iter().filter(|frame| frame.kind == Kind::Data).flat_map(|frame| frame.payload.to_vec()).collect();
-        Ok((answer[0].kind == Kind::Meta).then(|| String::from_utf8(text).unwrap()))
+        let answer = self.ask(link, &[ReadFile { path: NOTE.to_owned() }.frame(1)]).await?;
+        let text = answer
+            .iter()
+            .filter(|frame| frame.kind == FrameKind::Data)
+            .flat_map(|frame| frame.payload.to_vec())
+            .collect();
+        Ok((answer[0].kind == FrameKind::Meta).then(|| String::from_utf8(text).unwrap()))
     }
 
     async fn kill(&self, machine: &dyn Machine) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use pandastack_e2e::PATIENCE;
-use pandastack_testbed::{DataFolder, Server, wait_for};
+use pandastack_testbed::{DataFolder, TestServer, wait_for};
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio_tungstenite::{
@@ -16,7 +16,7 @@ use tokio_tungstenite::{
 
 /// A server for one test, and its HTTP client.
 struct Api {
-    server: Server,
+    server: TestServer,
     http: reqwest::Client,
     _data: DataFolder,
 }
@@ -34,7 +34,7 @@ impl Api {
                 std::fs::copy(templates.join("mini"), templates.join(alias)).unwrap();
             }
         }
-        let server = Server::start(data.path(), &[&["--standby", "0"], arguments].concat()).unwrap();
+        let server = TestServer::start(data.path(), &[&["--standby", "0"], arguments].concat()).unwrap();
         Self { server, http: reqwest::Client::new(), _data: data }
     }
 

@@ -16,7 +16,7 @@ use pandastack_client::{
     wire::{CreateSandbox, CreateVolume, ExecRequest, ForkRequest, VolumeAttachment},
 };
 use pandastack_e2e::PATIENCE;
-use pandastack_testbed::{DataFolder, Server, built, wait_for};
+use pandastack_testbed::{DataFolder, TestServer, built, wait_for};
 
 const ARGUMENTS: [&str; 4] = ["--standby", "0", "--blanks", "0"];
 
@@ -73,7 +73,7 @@ impl Disk {
     }
 
     /// Loses all data that has not reached the disk, and ends every process.
-    fn cut_power(&self, server: &mut Server) {
+    fn cut_power(&self, server: &mut TestServer) {
         let unflushed = self.mount.join("unflushed");
         std::fs::write(&unflushed, "written a moment ago").unwrap();
         must("xfs_io", &["-x", "-c", "shutdown", text(&self.mount)]);
@@ -149,7 +149,7 @@ fn must(program: &str, arguments: &[&str]) {
     assert!(status.success(), "{program} {arguments:?}");
 }
 
-fn client(server: &Server) -> Client {
+fn client(server: &TestServer) -> Client {
     let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
     Client::new(config.with_key(server.key.clone())).unwrap()
 }
@@ -177,7 +177,7 @@ async fn who_fell_asleep_or_was_kept_survives_a_cut_of_the_power_of_an_image() {
 }
 
 async fn asleep_or_kept_survives_a_cut(disk: &Disk) {
-    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let mut server = TestServer::start(disk.data(), &ARGUMENTS).unwrap();
     let before = client(&server);
     let sleeper = before.create(&plain()).await.unwrap().id;
     let notes = "head -c 3000000 /dev/urandom > /root/note; head -c 3000000 /dev/urandom > /dev/shm/note";
@@ -189,7 +189,7 @@ async fn asleep_or_kept_survives_a_cut(disk: &Disk) {
     before.hibernate(&sleeper).await.unwrap();
     disk.cut_power(&mut server);
 
-    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let mut server = TestServer::start(disk.data(), &ARGUMENTS).unwrap();
     let after = client(&server);
     assert_eq!(run(&after, &sleeper, sums).await, noted, "the sleeper wakes as it fell asleep");
     assert_eq!(run(&after, &sleeper, "cat /root/later").await, "later");
@@ -212,7 +212,7 @@ async fn what_a_guest_has_flushed_to_a_volume_survives_a_cut_of_the_power_of_an_
 }
 
 async fn flushed_survives_a_cut(disk: &Disk) {
-    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let mut server = TestServer::start(disk.data(), &ARGUMENTS).unwrap();
     let before = client(&server);
     before.create_volume(&CreateVolume { name: "data".into(), size_mb: Some(64) }).await.unwrap();
     let data = || VolumeAttachment { name: "data".into(), read_only: None, mount_path: Some("/data".into()) };
@@ -223,7 +223,7 @@ async fn flushed_survives_a_cut(disk: &Disk) {
     let noted = run(&before, &writer, write).await;
     disk.cut_power(&mut server);
 
-    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let mut server = TestServer::start(disk.data(), &ARGUMENTS).unwrap();
     let after = client(&server);
     // Its machine ended with the power, and so did its claim on the volume.
     let next = after.create(&attached()).await.unwrap().id;
@@ -239,7 +239,7 @@ async fn flushed_survives_a_cut(disk: &Disk) {
 #[tokio::test]
 async fn a_guest_waits_for_room_on_a_full_disk_and_loses_nothing() {
     let disk = Disk::make("3G");
-    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let mut server = TestServer::start(disk.data(), &ARGUMENTS).unwrap();
     let client = client(&server);
     let id = client.create(&plain()).await.unwrap().id;
     run(&client, &id, "head -c 48000000 /dev/urandom > /dev/shm/big").await;
@@ -275,7 +275,7 @@ async fn a_guest_waits_for_room_on_a_full_disk_and_loses_nothing() {
 #[tokio::test]
 async fn a_guest_that_waits_for_room_outlives_its_server() {
     let disk = Disk::make("3G");
-    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let mut server = TestServer::start(disk.data(), &ARGUMENTS).unwrap();
     let before = client(&server);
     let id = before.create(&plain()).await.unwrap().id;
     run(&before, &id, "head -c 48000000 /dev/urandom > /dev/shm/big").await;
@@ -288,7 +288,7 @@ async fn a_guest_that_waits_for_room_outlives_its_server() {
     // Its clock has stopped with it.
     tokio::time::sleep(Duration::from_secs(3)).await;
 
-    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let mut server = TestServer::start(disk.data(), &ARGUMENTS).unwrap();
     let after = client(&server);
     assert_eq!(after.get(&id).await.unwrap().status, "running");
     let is_done = async || (run(&after, &id, "ls /dev/shm").await.contains("done")).then_some(());
@@ -307,7 +307,7 @@ async fn a_guest_that_waits_for_room_outlives_its_server() {
 async fn room_of_the_removed_comes_back_to_a_short_disk_under_the_image() {
     const MIB: u64 = 1 << 20;
     let disk = Disk::without_reflinks("3G");
-    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let mut server = TestServer::start(disk.data(), &ARGUMENTS).unwrap();
     let client = client(&server);
     let id = client.create(&plain()).await.unwrap().id;
     run(&client, &id, "head -c 200000000 /dev/urandom > /root/big && sync").await;
@@ -326,7 +326,7 @@ async fn room_of_the_removed_comes_back_to_a_short_disk_under_the_image() {
 async fn a_guest_in_an_image_waits_for_room_on_the_disk_under_it_and_loses_nothing() {
     const MIB: u64 = 1 << 20;
     let disk = Disk::without_reflinks("3G");
-    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let mut server = TestServer::start(disk.data(), &ARGUMENTS).unwrap();
     let client = client(&server);
     let id = client.create(&plain()).await.unwrap().id;
     // Less than the guest is about to write. The server learns it only from its own check of the
@@ -366,7 +366,7 @@ async fn is_told_the_time(client: &Client, id: &str) {
 #[tokio::test]
 async fn a_seal_that_fails_after_the_pause_leaves_its_machine_running() {
     let disk = Disk::make("3G");
-    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let mut server = TestServer::start(disk.data(), &ARGUMENTS).unwrap();
     let client = client(&server);
     let id = client.create(&plain()).await.unwrap().id;
     let counter = "nohup sh -c 'n=0; while :; do n=$((n+1)); echo $n > /dev/shm/n.new; mv /dev/shm/n.new /dev/shm/n; sleep 0.05; done' \

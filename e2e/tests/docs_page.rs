@@ -4,12 +4,12 @@
 use std::process::{Command, Stdio};
 
 use pandastack_e2e::project;
-use pandastack_testbed::{DataFolder, Server};
+use pandastack_testbed::{DataFolder, TestServer};
 
 #[test]
 fn a_browser_shows_every_route_and_its_details() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let (page, said) = opened(&format!("{}/docs#postSandboxesIdExec", server.url));
     assert!(!said.contains("CONSOLE"), "the page complained: {said}");
     // The script is part of the page. Its output comes before it.

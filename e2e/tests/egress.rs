@@ -18,10 +18,10 @@ use pandastack_host::net::NetSettings;
 use pandastack_model::{Egress, SandboxId, SandboxSpec};
 use pandastack_testbed::{
     Bed,
-    outside::{Outside, run as run_here},
+    outside::{OutsideNetwork, run as run_here},
     spec, with_bed,
 };
-use pandastack_wire_fleet::{Ensure, HostEvent, HostPort};
+use pandastack_wire_fleet::{EnsureParams, HostEvent, HostPort};
 
 const PORT: u16 = 7412;
 /// Addresses that no parallel test routes.
@@ -142,7 +142,7 @@ fn at(address: Ipv4Addr) -> SocketAddr {
 async fn create(bed: &Bed, change: impl FnOnce(&mut SandboxSpec)) -> SandboxId {
     let (id, mut spec) = (SandboxId::random(), spec("mini"));
     change(&mut spec);
-    bed.host.ensure(Ensure { id, generation: 1, spec }).await.unwrap();
+    bed.host.ensure(EnsureParams { id, generation: 1, spec }).await.unwrap();
     id
 }
 
@@ -169,7 +169,7 @@ async fn calls(bed: &Bed, id: SandboxId, targets: &[&str]) -> Vec<String> {
 
 #[tokio::test]
 async fn a_list_cannot_be_walked_around() {
-    let mut outside = Outside::new(&[FORBIDDEN]).unwrap();
+    let mut outside = OutsideNetwork::new(&[FORBIDDEN]).unwrap();
     outside.greet(at(Ipv4Addr::UNSPECIFIED)).unwrap();
     TcpStream::connect_timeout(&at(FORBIDDEN), PATIENCE).expect("the host itself reaches the server");
     let zone = Zone::start(&[("web.test", &[outside.far_address()]), ("other.test", &[FORBIDDEN])]);
@@ -206,7 +206,7 @@ async fn a_list_cannot_be_walked_around() {
 
 #[tokio::test]
 async fn a_listed_name_opens_no_private_address_and_no_host() {
-    let mut outside = Outside::new(&REBOUND).unwrap();
+    let mut outside = OutsideNetwork::new(&REBOUND).unwrap();
     outside.greet(at(Ipv4Addr::UNSPECIFIED)).unwrap();
     for address in REBOUND {
         TcpStream::connect_timeout(&at(address), PATIENCE).expect("the host itself reaches the server");
@@ -233,7 +233,7 @@ async fn a_listed_name_opens_no_private_address_and_no_host() {
 
 #[tokio::test]
 async fn a_suffix_opens_the_names_below_it_and_a_network_its_addresses() {
-    let mut outside = Outside::new(&NAMED).unwrap();
+    let mut outside = OutsideNetwork::new(&NAMED).unwrap();
     outside.greet(at(Ipv4Addr::UNSPECIFIED)).unwrap();
     for address in NAMED {
         TcpStream::connect_timeout(&at(address), PATIENCE).expect("the host itself reaches the server");
@@ -261,7 +261,7 @@ async fn a_suffix_opens_the_names_below_it_and_a_network_its_addresses() {
 
 #[tokio::test]
 async fn a_list_changes_under_a_running_guest_and_through_its_sleep() {
-    let mut outside = Outside::new(&[]).unwrap();
+    let mut outside = OutsideNetwork::new(&[]).unwrap();
     outside.greet(at(Ipv4Addr::UNSPECIFIED)).unwrap();
     let listener = outside.netns().listen_tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT + 1))).unwrap();
     listener.set_nonblocking(false).unwrap();
@@ -300,7 +300,7 @@ async fn a_list_changes_under_a_running_guest_and_through_its_sleep() {
 
 #[tokio::test]
 async fn denials_are_events_of_the_sandbox() {
-    let outside = Outside::new(&[]).unwrap();
+    let outside = OutsideNetwork::new(&[]).unwrap();
     let zone = Zone::start(&[]);
     with_bed(without_standby(), zone.settings(), async |bed| {
         let mut events = bed.host.events();
@@ -330,7 +330,7 @@ async fn a_bandwidth_limit_holds_in_both_directions() {
     const MBPS: u32 = 1;
     /// Burst that may pass before the limit holds.
     const BURST_BYTES: f64 = 65536.0;
-    let outside = Outside::new(&[]).unwrap();
+    let outside = OutsideNetwork::new(&[]).unwrap();
     let server = Arc::new(outside.netns().listen_tcp(at(Ipv4Addr::UNSPECIFIED)).unwrap());
     server.set_nonblocking(false).unwrap();
     let text = "import socket,sys,time\ns=socket.create_connection((sys.argv[1],int(sys.argv[2])),30)\n\
@@ -383,10 +383,10 @@ fn talk(mut stream: TcpStream, pour: bool) -> u64 {
 
 /// Counts the packets that arrive at an outside address: all of them, and the hand-made ones by
 /// kind and way.
-struct Counter<'a>(&'a Outside);
+struct Counter<'a>(&'a OutsideNetwork);
 
 impl Counter<'_> {
-    fn of(outside: &Outside, address: Ipv4Addr) -> Counter<'_> {
+    fn of(outside: &OutsideNetwork, address: Ipv4Addr) -> Counter<'_> {
         let mut counters = vec![("every".to_owned(), String::new())];
         for ((kind, rule), (way, number)) in HAND_MADE.into_iter().flat_map(|kind| WAYS.map(|way| (kind, way))) {
             counters.push((format!("{kind}_{way}"), format!("ip id {number} {rule} ")));

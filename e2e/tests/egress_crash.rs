@@ -12,7 +12,7 @@ use pandastack_client::{
     wire::{CreateSandbox, EgressList, ExecRequest},
 };
 use pandastack_e2e::PATIENCE;
-use pandastack_testbed::{DataFolder, Server, outside::Outside, wait_for};
+use pandastack_testbed::{DataFolder, TestServer, outside::OutsideNetwork, wait_for};
 
 const PORT: u16 = 7413;
 /// Another port, so that reports after the crash differ from those before it.
@@ -25,7 +25,7 @@ const RATIO: u64 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_and_a_limit_outlive_the_server() {
-    let mut outside = Outside::new(&[]).unwrap();
+    let mut outside = OutsideNetwork::new(&[]).unwrap();
     for port in [PORT, LATER] {
         outside.greet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).unwrap();
     }
@@ -70,7 +70,7 @@ async fn a_list_and_a_limit_outlive_the_server() {
 }
 
 /// Listens outside and sends bytes to each client until it closes. Ends with the process.
-fn pour(outside: &Outside) {
+fn pour(outside: &OutsideNetwork) {
     let listener = outside.netns().listen_tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, POUR))).unwrap();
     listener.set_nonblocking(false).unwrap();
     std::thread::spawn(move || {
@@ -109,8 +109,8 @@ fn plain() -> CreateSandbox {
     CreateSandbox { template: Some("mini".into()), ..CreateSandbox::default() }
 }
 
-fn start(data: &Path) -> Server {
-    Server::start(data, &ARGUMENTS).unwrap()
+fn start(data: &Path) -> TestServer {
+    TestServer::start(data, &ARGUMENTS).unwrap()
 }
 
 /// Starts a server that cleans up after one that a failed test had killed.
@@ -119,14 +119,14 @@ struct CleanUp<'a>(&'a Path);
 impl Drop for CleanUp<'_> {
     fn drop(&mut self) {
         if std::thread::panicking()
-            && let Ok(mut server) = Server::start(self.0, &ARGUMENTS)
+            && let Ok(mut server) = TestServer::start(self.0, &ARGUMENTS)
         {
             let _ = server.stop();
         }
     }
 }
 
-fn client(server: &Server) -> Client {
+fn client(server: &TestServer) -> Client {
     let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
     Client::new(config.with_key(server.key.clone())).unwrap()
 }

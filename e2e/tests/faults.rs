@@ -15,10 +15,10 @@ use nix::{
 };
 use pandastack_e2e::{PATIENCE, collect, read_until, shell, start, with_sandbox, without_standby};
 use pandastack_host::{HostSettings, net::TAP};
-use pandastack_model::{Bytes, Fault, FaultKind, SandboxId, SandboxState};
+use pandastack_model::{ByteSize, Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_sys::netns::Netns;
-use pandastack_testbed::{Bed, Leftovers, built, outside::ip, processes, spec, stretched, wait_for, with_bed};
-use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, HostEvent, HostPort};
+use pandastack_testbed::{Bed, InstanceLeftovers, built, outside::ip, processes, spec, stretched, wait_for, with_bed};
+use pandastack_wire_fleet::{EnsureParams, ExecEvent, ExecParams, HostEvent, HostPort};
 
 /// Waits until a sandbox has failed, and returns the reason.
 async fn failure(bed: &Bed, id: SandboxId) -> String {
@@ -154,7 +154,7 @@ async fn a_guest_cut_off_from_its_host_is_given_up_and_released() {
 #[tokio::test]
 async fn a_deadline_holds_even_if_the_guest_falls_silent() {
     with_sandbox(async |bed, id| {
-        let ask = ExecAsk { deadline: Some(stretched(Duration::from_secs(1))), ..shell("echo up; sleep 600") };
+        let ask = ExecParams { deadline: Some(stretched(Duration::from_secs(1))), ..shell("echo up; sleep 600") };
         let mut session = start(bed, id, ask).await.unwrap();
         read_until(&mut session, "up").await;
         unplug(bed.host.machine_pid(id).await.unwrap());
@@ -235,7 +235,7 @@ async fn an_unknown_template_is_the_callers_mistake() {
 
 #[tokio::test]
 async fn a_full_data_folder_refuses_new_sandboxes() {
-    let settings = HostSettings { disk_reserve: Bytes::gib(1 << 20), ..without_standby() };
+    let settings = HostSettings { disk_reserve: ByteSize::gib(1 << 20), ..without_standby() };
     with_bed(
         settings,
         |net| net,
@@ -263,8 +263,9 @@ async fn without_qemu_doctor_and_up_name_the_package() {
     assert_ne!(up.code, Some(0));
     assert!(up.text.contains("qemu-system-x86") && up.text.contains("pandastack doctor"), "{}", up.text);
     let data = data.canonicalize().unwrap();
-    let left = Leftovers::find(&data.display().to_string(), Path::new("/run/pandastack/none"), &data).await.unwrap();
-    assert_eq!(left, Leftovers::default(), "a start that failed left something behind");
+    let left =
+        InstanceLeftovers::find(&data.display().to_string(), Path::new("/run/pandastack/none"), &data).await.unwrap();
+    assert_eq!(left, InstanceLeftovers::default(), "a start that failed left something behind");
 }
 
 #[tokio::test]
@@ -286,14 +287,15 @@ async fn without_root_up_says_so() {
 /// Requests a sandbox that cannot be made.
 async fn create_refused(bed: &Bed, template: &str) -> Fault {
     let id = SandboxId::random();
-    let refused = bed.host.ensure(Ensure { id, generation: 1, spec: spec(template) }).await.unwrap_err();
+    let refused = bed.host.ensure(EnsureParams { id, generation: 1, spec: spec(template) }).await.unwrap_err();
     assert_eq!(bed.host.observe(id).await, None, "a refused sandbox stays in the list");
     refused
 }
 
 /// Checks that no resource of a sandbox exists. Only the network's spare slots may.
 async fn nothing_is_held(bed: &Bed) {
-    let Leftovers { processes, groups, mounts, loops, files, ledger, network: _ } = bed.leftovers().await.unwrap();
+    let InstanceLeftovers { processes, groups, mounts, loops, files, ledger, network: _ } =
+        bed.leftovers().await.unwrap();
     let held = [processes, groups, mounts, loops, files, ledger].concat();
     assert!(held.is_empty(), "still held: {held:?}");
 }

@@ -5,7 +5,7 @@ use futures_util::{StreamExt, stream};
 use pandastack_e2e::{Events, HttpDoor, answer, run, shell, with_sandbox};
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_testbed::Bed;
-use pandastack_wire_fleet::{ByteStream, FileKind, HostPort, WriteAsk};
+use pandastack_wire_fleet::{ByteStream, FileKind, HostPort, WriteParams};
 use reqwest::Method;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -25,7 +25,7 @@ async fn sixty_four_mebibytes_pass_both_ways_without_being_held() {
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
         let before = peak_memory_kib();
         let pieces = stream::iter((0..PIECES).map(|number| Ok(piece(number))));
-        let ask = WriteAsk { path: "/root/big".into(), mode: Some(0o600) };
+        let ask = WriteParams { path: "/root/big".into(), mode: Some(0o600) };
         assert_eq!(bed.host.write_file(id, ask, Box::pin(pieces)).await.unwrap(), (PIECES * PIECE_BYTES) as u64);
         let mut file = bed.host.read_file(id, "/root/big").await.unwrap();
         assert_eq!((file.entry.size, file.entry.mode & 0o777), ((PIECES * PIECE_BYTES) as u64, 0o600));
@@ -48,7 +48,7 @@ async fn a_write_that_breaks_off_leaves_the_old_contents_and_no_scraps() {
         write(bed, id, "/srv/box/notes", "old").await.unwrap();
         let broken = Fault::new(FaultKind::Caller, "body.broken", "the body broke off");
         let body: ByteStream = Box::pin(stream::iter([Ok(Bytes::from(vec![b'n'; 400_000])), Err(broken.clone())]));
-        let ask = WriteAsk { path: "/srv/box/notes".into(), mode: None };
+        let ask = WriteParams { path: "/srv/box/notes".into(), mode: None };
         assert_eq!(bed.host.write_file(id, ask, body).await.unwrap_err(), broken);
         assert_eq!(read(bed, id, "/srv/box/notes").await.unwrap(), b"old");
         let alone = async || {
@@ -233,7 +233,7 @@ async fn an_evil_archive_writes_nothing_outside() {
             "add('d', tarfile.DIRTYPE); add('d/l', tarfile.SYMTYPE, '..'); add('e', tarfile.SYMTYPE, 'd/l/..'); add('e/evil', data=b'x')",
             "add('device', tarfile.CHRTYPE)",
         ] {
-            let ask = pandastack_wire_fleet::ExecAsk {
+            let ask = pandastack_wire_fleet::ExecParams {
                 program: pandastack_wire_fleet::Program::Argv(
                     ["python3", "-c", script, evil].map(str::to_owned).to_vec(),
                 ),
@@ -259,7 +259,7 @@ fn piece(number: usize) -> Bytes {
 
 async fn write(bed: &Bed, id: SandboxId, path: &str, text: &str) -> Result<u64, Fault> {
     let body: ByteStream = Box::pin(stream::iter([Ok(Bytes::from(text.to_owned()))]));
-    bed.host.write_file(id, WriteAsk { path: path.to_owned(), mode: None }, body).await
+    bed.host.write_file(id, WriteParams { path: path.to_owned(), mode: None }, body).await
 }
 
 async fn read(bed: &Bed, id: SandboxId, path: &str) -> Result<Vec<u8>, Fault> {

@@ -14,9 +14,9 @@ use nix::{
 };
 use pandastack_e2e::{PATIENCE, python, run, shell, with_sandbox, without_standby};
 use pandastack_host::{HostSettings, MemorySource};
-use pandastack_model::{Bytes, SandboxId};
+use pandastack_model::{ByteSize, SandboxId};
 use pandastack_testbed::{Bed, processes, spec, stretched, wait_for, with_bed};
-use pandastack_wire_fleet::{Ensure, HostPort};
+use pandastack_wire_fleet::{EnsureParams, HostPort};
 
 /// Maximum difference between a guest's clock and its host's.
 const CLOCK_SKEW_MAX: Duration = Duration::from_millis(500);
@@ -30,7 +30,7 @@ async fn a_sandbox_knows_its_id_and_its_name() {
             let id = SandboxId::random();
             let mut spec = spec("mini");
             spec.env.insert("FLAVOUR".to_owned(), "plain".to_owned());
-            bed.host.ensure(Ensure { id, generation: 1, spec }).await.unwrap();
+            bed.host.ensure(EnsureParams { id, generation: 1, spec }).await.unwrap();
             let ran = run(bed, id, shell("echo $PANDASTACK_SANDBOX_ID $FLAVOUR; hostname; cat /etc/hostname")).await;
             let lines: Vec<String> = ran.out().lines().map(str::to_owned).collect();
             assert_eq!(lines[0], format!("{id} plain"));
@@ -165,9 +165,9 @@ fn only_machine(bed: &Bed) -> Option<String> {
 /// again later.
 #[tokio::test]
 async fn machines_that_stand_by_give_way_when_memory_is_short() {
-    let free = Arc::new(AtomicU64::new(Bytes::gib(64).get()));
+    let free = Arc::new(AtomicU64::new(ByteSize::gib(64).get()));
     let told = free.clone();
-    let memory = MemorySource::new(move || (Bytes::gib(64), Bytes::new(told.load(Ordering::Relaxed))));
+    let memory = MemorySource::new(move || (ByteSize::gib(64), ByteSize::new(told.load(Ordering::Relaxed))));
     let warm = [(spec("mini").template, 1)].into();
     let settings = HostSettings { warm, blanks: 1, memory: Some(memory), ..without_standby() };
     with_bed(
@@ -183,7 +183,7 @@ async fn machines_that_stand_by_give_way_when_memory_is_short() {
             };
             comes_to((1, 1)).await;
             assert_eq!(bed.host.audit().await.unwrap().machines, 1, "a process without a layer is none");
-            free.store(Bytes::mib(700).get(), Ordering::Relaxed);
+            free.store(ByteSize::mib(700).get(), Ordering::Relaxed);
             comes_to((0, 0)).await;
             let gone = async || processes(&bed.run_root).is_empty().then_some(());
             wait_for("no process", PATIENCE, gone).await;
@@ -192,7 +192,7 @@ async fn machines_that_stand_by_give_way_when_memory_is_short() {
                 (report.leaks.is_empty() && report.machines == 0).then_some(())
             };
             wait_for("a clean audit", PATIENCE, clean).await;
-            free.store(Bytes::gib(64).get(), Ordering::Relaxed);
+            free.store(ByteSize::gib(64).get(), Ordering::Relaxed);
             comes_to((1, 1)).await;
             let id = bed.create().await.unwrap();
             assert_eq!(bed.host.observe(id).await.unwrap().boot_mode, "standby");

@@ -3,18 +3,18 @@
 
 use pandastack_client::{BuildForm, Client, wire::Build};
 use pandastack_e2e::{
-    registry::{PASSWORD, Registry, USER},
+    registry::{LocalRegistry, PASSWORD, USER},
     templates::{self, clean, client, create, ended, fields, log, run},
 };
-use pandastack_testbed::{DataFolder, Server};
+use pandastack_testbed::{DataFolder, TestServer};
 use serde_json::{Value, json};
 
 #[tokio::test]
 async fn an_image_becomes_a_template_that_runs_what_is_in_it() {
-    let registry = Registry::start();
+    let registry = LocalRegistry::start();
     let image = registry.push().await;
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0", "--image-allow-private"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--image-allow-private"]).unwrap();
     let client = client(&server);
     let name = format!("{}/tiny:1", registry.address);
 
@@ -57,7 +57,7 @@ async fn an_image_becomes_a_template_that_runs_what_is_in_it() {
     takes_files_alone(&client, &registry).await;
 
     // A blob that does not match its digest is not used.
-    registry.spoil(&image.layer);
+    registry.corrupt_blob(&image.layer);
     let pass = json!({"username": USER, "password": PASSWORD});
     let fields = [("name", "spoiled"), ("image_ref", &name), ("size_mb", "65"), ("memory_mb", "128")];
     let spoiled = build(&client, &fields, Some(pass)).await;
@@ -69,7 +69,7 @@ async fn an_image_becomes_a_template_that_runs_what_is_in_it() {
 }
 
 /// Copies files from the image only: nothing of it is started, and cached blobs are not fetched.
-async fn takes_files_alone(client: &Client, registry: &Registry) {
+async fn takes_files_alone(client: &Client, registry: &LocalRegistry) {
     let name = format!("{}/tiny:1", registry.address);
     let auth = json!({"registry": registry.address, "username": USER, "password": PASSWORD});
     let dockerfile = format!(
@@ -96,9 +96,9 @@ async fn takes_files_alone(client: &Client, registry: &Registry) {
 
 #[tokio::test]
 async fn a_registry_near_the_server_is_out_of_reach_until_the_operator_allows_it() {
-    let registry = Registry::start();
+    let registry = LocalRegistry::start();
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let client = client(&server);
     let name = format!("{}/tiny:1", registry.address);
     let pass = json!({"username": USER, "password": PASSWORD});

@@ -19,7 +19,7 @@ use pandastack_model::SandboxId;
 use pandastack_sys::netns::Netns;
 use pandastack_testbed::{
     Bed,
-    outside::{Outside, ip},
+    outside::{OutsideNetwork, ip},
     with_bed,
 };
 
@@ -35,7 +35,7 @@ const PRIVATE: [Ipv4Addr; 4] = [
 
 #[tokio::test]
 async fn a_guest_reaches_public_addresses_but_no_private_network_and_no_metadata() {
-    let mut outside = Outside::new(&[&PRIVATE[..], &[METADATA]].concat()).unwrap();
+    let mut outside = OutsideNetwork::new(&[&PRIVATE[..], &[METADATA]].concat()).unwrap();
     outside.greet(at(Ipv4Addr::UNSPECIFIED)).unwrap();
     let refused = [&PRIVATE[..], &[METADATA]].concat();
     for address in &refused {
@@ -62,7 +62,7 @@ async fn a_guest_reaches_public_addresses_but_no_private_network_and_no_metadata
 
 #[tokio::test]
 async fn a_guest_reaches_a_private_network_only_if_the_operator_allows_it() {
-    let mut outside = Outside::new(&PRIVATE[..2]).unwrap();
+    let mut outside = OutsideNetwork::new(&PRIVATE[..2]).unwrap();
     outside.greet(at(Ipv4Addr::UNSPECIFIED)).unwrap();
     let settings = |mut net: pandastack_host::net::NetSettings| {
         net.allow_nets = vec!["10.99.77.0/24".parse().unwrap()];
@@ -79,7 +79,7 @@ async fn a_guest_reaches_a_private_network_only_if_the_operator_allows_it() {
 
 #[tokio::test]
 async fn a_guest_reaches_no_address_of_its_host() {
-    let mut outside = Outside::new(&[]).unwrap();
+    let mut outside = OutsideNetwork::new(&[]).unwrap();
     outside.greet(at(Ipv4Addr::UNSPECIFIED)).unwrap();
     let listener = Listener::start(at(Ipv4Addr::UNSPECIFIED));
     with_bed(
@@ -115,7 +115,7 @@ async fn a_guest_reaches_no_address_of_its_host() {
 
 #[tokio::test]
 async fn a_guest_reaches_no_other_sandbox() {
-    let mut outside = Outside::new(&[]).unwrap();
+    let mut outside = OutsideNetwork::new(&[]).unwrap();
     outside.greet(at(Ipv4Addr::UNSPECIFIED)).unwrap();
     with_bed(
         without_standby(),
@@ -147,7 +147,7 @@ async fn a_guest_reaches_no_other_sandbox() {
 
 #[tokio::test]
 async fn names_are_resolved_by_the_hosts_resolver_and_lead_outside() {
-    let mut outside = Outside::new(&[]).unwrap();
+    let mut outside = OutsideNetwork::new(&[]).unwrap();
     outside.greet(at(Ipv4Addr::UNSPECIFIED)).unwrap();
     let resolver = Resolver::start(outside.far_address());
     let address = resolver.address;

@@ -17,12 +17,12 @@ use std::{
 };
 
 use pandastack_e2e::{PATIENCE, Rig, python, run, shell, start, with_sandbox, without_standby};
-use pandastack_model::{Bytes, SandboxState, Tier};
-use pandastack_sys::cgroup::Hierarchy;
+use pandastack_model::{ByteSize, SandboxState, Tier};
+use pandastack_sys::cgroup::CgroupHierarchy;
 use pandastack_testbed::{Bed, processes, spec, template_data_dir, wait_for, with_bed};
-use pandastack_vmm::{Driver, Machine, MachineLimits, MachineSpec, Power, StartError, group_of, groups_of};
+use pandastack_vmm::{Driver, Machine, MachineLimits, MachineSpec, MachineStartError, Power, group_of, groups_of};
 use pandastack_vmm_qemu::Jail;
-use pandastack_wire_fleet::{ExecAsk, HostPort};
+use pandastack_wire_fleet::{ExecParams, HostPort};
 
 /// Default user ids of machines' processes.
 const USERS: std::ops::Range<u32> = 900_000..965_536;
@@ -86,7 +86,7 @@ async fn a_machine_process_has_no_rights_and_shares_nothing() {
     for machine in [first, second] {
         machine.stop().await;
     }
-    assert_eq!(Hierarchy::find().unwrap().names(&groups_of(&rig.run_root)), Vec::<String>::new());
+    assert_eq!(CgroupHierarchy::find().unwrap().names(&groups_of(&rig.run_root)), Vec::<String>::new());
     rig.close().await;
 }
 
@@ -227,12 +227,12 @@ async fn a_start_that_cannot_be_jailed_fails_unless_asked_for_less() {
     let (users_gone, no_jail) = (driver().with_users(7..7), driver().with_users(7..7).with_jail(Jail::None));
     rig.driver = users_gone;
     match rig.driver.restore(rig.place().await, &rig.layer.files).await {
-        Err(StartError::Jail { step, .. }) => assert_eq!(step, "reserve a user id"),
+        Err(MachineStartError::Jail { step, .. }) => assert_eq!(step, "reserve a user id"),
         Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("a machine without a user of its own was started"),
     }
     assert_eq!(rig.live(), 0);
-    assert_eq!(Hierarchy::find().unwrap().names(&groups_of(&rig.run_root)), Vec::<String>::new());
+    assert_eq!(CgroupHierarchy::find().unwrap().names(&groups_of(&rig.run_root)), Vec::<String>::new());
     rig.driver = no_jail;
     let (machine, _) = restored(&rig).await;
     assert_eq!(status(machine.pid().unwrap())["Uid"].split_whitespace().next(), Some("0"));
@@ -262,7 +262,7 @@ async fn an_older_runtime_runs_the_layers_that_name_it_and_is_collected_when_non
     assert_eq!(rig.driver.collect(&HashSet::new()), std::slice::from_ref(&older));
     assert_eq!(rig.driver.profile_of(&older), None);
     let spec = MachineSpec { runtime: Some(older), ..rig.place().await };
-    assert!(matches!(rig.driver.restore(spec, &rig.layer.files).await, Err(StartError::Profile { .. })));
+    assert!(matches!(rig.driver.restore(spec, &rig.layer.files).await, Err(MachineStartError::Profile { .. })));
     let (machine, _) = restored(&rig).await;
     assert_eq!(machine.power().await.unwrap(), Power::Paused, "the newest is never collected");
     machine.stop().await;
@@ -299,12 +299,14 @@ async fn a_machines_group_has_the_limits_of_its_size() {
         let limits = MachineLimits::of(manifest.memory, manifest.cpus);
         assert!(limits.memory > manifest.memory && limits.pids > 0 && limits.cpu_percent >= 100);
         let [pid] = &processes(&bed.run_root)[..] else { panic!("one machine") };
-        let hierarchy = Hierarchy::find().unwrap();
+        let hierarchy = CgroupHierarchy::find().unwrap();
         let [machine] = &hierarchy.names(&groups_of(&bed.run_root))[..] else { panic!("one group") };
         let group = Path::new(&groups_of(&bed.run_root)).join(machine);
         let (tops, files, unified) = match hierarchy {
-            Hierarchy::Unified(top) => ([top.clone(), top.clone(), top], ["cpu.max", "memory.max", "pids.max"], true),
-            Hierarchy::Separate(tops) => (tops, ["cpu.cfs_quota_us", "memory.limit_in_bytes", "pids.max"], false),
+            CgroupHierarchy::Unified(top) => {
+                ([top.clone(), top.clone(), top], ["cpu.max", "memory.max", "pids.max"], true)
+            }
+            CgroupHierarchy::Separate(tops) => (tops, ["cpu.cfs_quota_us", "memory.limit_in_bytes", "pids.max"], false),
         };
         let read = |top: &Path, file: &str| fs::read_to_string(top.join(&group).join(file)).unwrap().trim().to_owned();
         let [cpu, memory, pids] = [0, 1, 2].map(|at| read(&tops[at], files[at]));
@@ -345,7 +347,7 @@ except OSError as error:
     print(errno.errorcode[error.errno])
 print(written)
 ";
-        let ask = ExecAsk { deadline: Some(PATIENCE * 4), ..python(fill) };
+        let ask = ExecParams { deadline: Some(PATIENCE * 4), ..python(fill) };
         let ran = run(bed, id, ask).await;
         let said = ran.out();
         let (reason, written) = said.split_once('\n').unwrap_or_else(|| panic!("{ran:?}"));
@@ -372,7 +374,7 @@ async fn a_machine_that_uses_more_than_its_memory_says_so_when_it_dies() {
         fs::read(bed.layers.open_layer(layer).unwrap().files.mem).unwrap();
         let id = bed.create().await.unwrap();
         let [pid] = &processes(&bed.run_root)[..] else { panic!("one machine") };
-        tighten(pid, Bytes::mib(24));
+        tighten(pid, ByteSize::mib(24));
         let eat = python("kept = bytearray(120 << 20)\nfor at in range(0, len(kept), 4096): kept[at] = 1");
         let _eating = start(bed, id, eat).await;
         let failed = async || match bed.host.observe(id).await.map(|view| view.state) {
@@ -450,7 +452,7 @@ async fn restored(rig: &Rig) -> (Box<dyn Machine>, MachineSpec) {
 async fn probe(rig: &Rig, spec: MachineSpec) -> String {
     let log = spec.run_dir.join("machine.log");
     match rig.driver.restore(spec, &rig.layer.files).await {
-        Err(StartError::Died { .. }) => {}
+        Err(MachineStartError::Died { .. }) => {}
         Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("the probe is no machine"),
     }
@@ -513,7 +515,7 @@ fn held(folder: &str) -> String {
 
 /// Lowers the memory limit of a process's group to its own written memory plus `more`. Cached files
 /// do not count: their amount varies, and the kernel reclaims them.
-fn tighten(pid: &str, more: Bytes) {
+fn tighten(pid: &str, more: ByteSize) {
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
     let line = own.lines().find(|line| line.contains(":memory:") || line.starts_with("0::/pandastack")).unwrap();
     let path = line.splitn(3, ':').nth(2).unwrap();

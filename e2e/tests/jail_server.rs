@@ -9,7 +9,7 @@ use nix::{
 };
 use pandastack_client::{Client, Config, wire::CreateSandbox};
 use pandastack_e2e::PATIENCE;
-use pandastack_testbed::{DataFolder, Server, processes, run_root_of, wait_for};
+use pandastack_testbed::{DataFolder, TestServer, processes, run_root_of, wait_for};
 
 /// The lowest user id of a machine's process.
 const FIRST_USER: u32 = 900_000;
@@ -17,7 +17,7 @@ const FIRST_USER: u32 = 900_000;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_servers_machine_has_a_user_of_its_own_by_default() {
     let data = DataFolder::with_own_volume().unwrap();
-    let mut server = Server::start(data.path(), &ARGUMENTS).unwrap();
+    let mut server = TestServer::start(data.path(), &ARGUMENTS).unwrap();
     let client = client(&server);
     let sandbox = client.create(&plain()).await.unwrap();
     assert!(user_of_machine(data.path()).await >= FIRST_USER);
@@ -53,14 +53,14 @@ const ARGUMENTS: [&str; 6] = ["--standby", "0", "--blanks", "0", "--on-stop", "r
 
 /// Starts a server that sees no control groups: a process inherits the mounts of the thread that
 /// starts it.
-fn without_groups(data: &Path, arguments: &[&str]) -> Server {
+fn without_groups(data: &Path, arguments: &[&str]) -> TestServer {
     let none: Option<&str> = None;
     std::thread::scope(|scope| {
         let started = scope.spawn(|| {
             unshare(CloneFlags::CLONE_NEWNS).unwrap();
             mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
             umount2("/sys/fs/cgroup", MntFlags::MNT_DETACH).unwrap();
-            Server::start(data, arguments).unwrap()
+            TestServer::start(data, arguments).unwrap()
         });
         started.join().unwrap()
     })
@@ -79,7 +79,7 @@ fn plain() -> CreateSandbox {
     CreateSandbox { template: Some("mini".into()), ..CreateSandbox::default() }
 }
 
-fn client(server: &Server) -> Client {
+fn client(server: &TestServer) -> Client {
     let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
     Client::new(config.with_key(server.key.clone())).unwrap()
 }

@@ -3,11 +3,11 @@
 
 use std::process::{Command, Stdio};
 
-use pandastack_testbed::{Server, built};
+use pandastack_testbed::{TestServer, built};
 use serde_json::Value;
 
 /// Runs the command line with a key. Returns whether it succeeded, and its output on both streams.
-fn run(server: &Server, key: &str, words: &[&str]) -> (bool, String, String) {
+fn run(server: &TestServer, key: &str, words: &[&str]) -> (bool, String, String) {
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(built("pandastack"));
     command.args(words).env("PANDASTACK_API_URL", &server.url).env("PANDASTACK_API_KEY", key);
@@ -21,7 +21,7 @@ fn keys_are_made_listed_and_revoked_on_the_command_line() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     std::fs::create_dir(&data).unwrap();
-    let server = Server::start(&data, &["--standby", "0", "--blanks", "0"]).unwrap();
+    let server = TestServer::start(&data, &["--standby", "0", "--blanks", "0"]).unwrap();
     let first = server.key.clone();
 
     let (good, key, told) = run(&server, &first, &["key", "create", "ci", "--expires-in-days", "7"]);
@@ -57,7 +57,7 @@ fn keys_are_made_listed_and_revoked_on_the_command_line() {
     assert!(good && listed.trim() == made["id"].as_str().unwrap(), "{listed} {said}");
     // A restart does not make the revoked first key valid again.
     drop(server);
-    let server = Server::start(&data, &["--standby", "0", "--blanks", "0"]).unwrap();
+    let server = TestServer::start(&data, &["--standby", "0", "--blanks", "0"]).unwrap();
     assert!(server.said().contains("was revoked and does not work"), "{}", server.said());
     assert!(!run(&server, &first, &["key", "list"]).0);
 }

@@ -12,17 +12,17 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use pandastack_e2e::{PATIENCE, read_until, shell as exec_shell, start, without_standby};
-use pandastack_host::net::{NetPool, NetSettings, Slot};
+use pandastack_host::net::{NetPool, NetSettings, NetSlot};
 use pandastack_kit::Scope;
 use pandastack_layers::{Layer, LayerStore};
-use pandastack_model::{Bytes as Size, MachineId, SandboxId};
+use pandastack_model::{ByteSize, MachineId, SandboxId};
 use pandastack_sys::reflink::clone_or_copy;
 use pandastack_testbed::{Bed, DataFolder, machine_driver, wait_for, with_bed};
 use pandastack_vmm::{Driver, LayerFiles, Link, LinkState, Machine, MachineLimits, MachineSpec};
 use pandastack_vmm_qemu::QemuDriver;
-use pandastack_wire_fleet::{ExecAsk, ExecControl, HostPort};
+use pandastack_wire_fleet::{ExecControl, ExecParams, HostPort};
 use pandastack_wire_guest::{
-    Decoder, Error, ErrorKind, Frame, GENERATION, Hello, Kind, Message, Program, Rebirth, Start,
+    CommandLine, Decoder, Error, ErrorKind, Frame, FrameKind, GENERATION, Hello, Message, Rebirth, StartProcess,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -32,8 +32,8 @@ async fn copies_go_on_with_a_sealed_link_and_the_source_notices_nothing() {
         let source = lab.restore(&lab.layer.files).await;
         source.resume().await.unwrap();
         let mut own = Talk::greeted(lab.dial(&*source).await, &lab.secret()).await;
-        own.send(Start { stdin: true, ..shell("exec cat") }.frame(1)).await;
-        own.expect(1, Kind::Started).await;
+        own.send(StartProcess { stdin: true, ..shell("exec cat") }.frame(1)).await;
+        own.expect(1, FrameKind::Started).await;
         let kept = source.dial_kept().await.unwrap();
         let mut spare = Talk::greeted(kept, &lab.secret()).await;
 
@@ -42,17 +42,17 @@ async fn copies_go_on_with_a_sealed_link_and_the_source_notices_nothing() {
         let sealed = lab.seal(&*source).await;
         source.resume().await.unwrap();
 
-        own.send(Frame::new(1, Kind::Stdin, b"still here".to_vec())).await;
-        assert_eq!(own.expect(1, Kind::Stdout).await.payload, "still here");
-        spare.send(Frame::new(7, Kind::Ping, vec![])).await;
-        spare.expect(7, Kind::Pong).await;
+        own.send(Frame::new(1, FrameKind::Stdin, b"still here".to_vec())).await;
+        assert_eq!(own.expect(1, FrameKind::Stdout).await.payload, "still here");
+        spare.send(Frame::new(7, FrameKind::Ping, vec![])).await;
+        spare.expect(7, FrameKind::Pong).await;
 
         let (one, two) = (lab.restore(&sealed).await, lab.restore(&sealed).await);
         for (copy, secret) in [(&one, b"secret of one"), (&two, b"secret of two")] {
             copy.resume().await.unwrap();
             let mut link = Talk::of(copy.take_up(&state).await.unwrap());
             link.send(rebirth(secret).frame(3)).await;
-            link.expect(3, Kind::Reborn).await;
+            link.expect(3, FrameKind::Reborn).await;
             let count =
                 "cat /proc/[0-9]*/comm 2>/dev/null | grep -c '^cat$'; cat /tmp/note 2>/dev/null; echo own > /tmp/note";
             // The process of the source's own link still runs, beside the `cat` that looks for it.
@@ -62,14 +62,14 @@ async fn copies_go_on_with_a_sealed_link_and_the_source_notices_nothing() {
                 other.send(Hello { generation: GENERATION, secret: offered.to_vec() }.frame(0)).await;
                 let answer = other.next().await;
                 let refused =
-                    answer.kind == Kind::Error && Error::parse(&answer.payload).unwrap().kind == ErrorKind::Secret;
-                assert_eq!((answer.kind == Kind::Welcome, refused), (welcome, !welcome), "{answer:?}");
+                    answer.kind == FrameKind::Error && Error::parse(&answer.payload).unwrap().kind == ErrorKind::Secret;
+                assert_eq!((answer.kind == FrameKind::Welcome, refused), (welcome, !welcome), "{answer:?}");
             }
             assert_eq!(link.run(5, "echo first link").await, "first link\n", "other connections do not disturb it");
         }
-        own.send(Frame::new(1, Kind::Stdin, b" and here".to_vec()).end()).await;
-        assert_eq!(own.expect(1, Kind::Stdout).await.payload, " and here");
-        own.expect(1, Kind::Exit).await;
+        own.send(Frame::new(1, FrameKind::Stdin, b" and here".to_vec()).end()).await;
+        assert_eq!(own.expect(1, FrameKind::Stdout).await.payload, " and here");
+        own.expect(1, FrameKind::Exit).await;
     })
     .await;
 }
@@ -84,7 +84,7 @@ async fn a_link_with_an_answer_under_way_is_not_sealed() {
         talk.send(shell("echo unread").frame(1)).await;
         let unread = async || talk.link.state().is_err().then_some(());
         wait_for("an unread answer", PATIENCE, unread).await;
-        talk.expect(1, Kind::Exit).await;
+        talk.expect(1, FrameKind::Exit).await;
     })
     .await;
 }
@@ -96,9 +96,9 @@ async fn a_lost_link_ends_its_commands_also_if_it_has_given_a_new_life() {
         machine.resume().await.unwrap();
         let mut talk = Talk::greeted(lab.dial(&*machine).await, &lab.secret()).await;
         talk.send(rebirth(b"new").frame(1)).await;
-        talk.expect(1, Kind::Reborn).await;
+        talk.expect(1, FrameKind::Reborn).await;
         talk.send(shell("exec sleep 98765").frame(2)).await;
-        talk.expect(2, Kind::Started).await;
+        talk.expect(2, FrameKind::Started).await;
         let mut other = Talk::greeted(lab.dial(&*machine).await, b"new").await;
         let count = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c 'sleep [9]8765'";
         assert_eq!(other.run(1, count).await, "1\n");
@@ -134,7 +134,7 @@ async fn copies_draw_the_same_until_they_get_entropy_of_their_own() {
             let mut link = Talk::of(copy.take_up(state).await.unwrap());
             if let Some(byte) = entropy {
                 link.send(Rebirth { entropy: vec![byte; 64], ..rebirth(b"another") }.frame(3)).await;
-                link.expect(3, Kind::Reborn).await;
+                link.expect(3, FrameKind::Reborn).await;
             }
             let drawn = draw(&mut link, 4).await;
             copy.stop().await;
@@ -194,7 +194,7 @@ async fn changed_memory_is_held_the_same_in_any_room_and_not_at_all_if_it_is_too
         assert!(without.bytes.len() > 1_000_000 && !without.runs.is_empty());
         let with = hold(Vec::with_capacity(most.get() as usize), most).await.expect("it is less than all");
         assert!(without == with, "{} and {} bytes, or others", without.bytes.len(), with.bytes.len());
-        assert_eq!(hold(Vec::new(), Size::new(4096)).await, None);
+        assert_eq!(hold(Vec::new(), ByteSize::new(4096)).await, None);
         // The held memory equals the memory that a seal writes.
         let (held, saved) = (lab.folder.path().join("held"), lab.folder.path().join("saved"));
         for copy in [&held, &saved] {
@@ -231,7 +231,7 @@ async fn forks_and_wakes_go_on_with_the_link_of_their_source() {
         |net| net,
         async |bed| {
             let source = bed.create().await.unwrap();
-            let mut cat = start(bed, source, ExecAsk { stdin: true, ..exec_shell("cat") }).await.unwrap();
+            let mut cat = start(bed, source, ExecParams { stdin: true, ..exec_shell("cat") }).await.unwrap();
             let of_source = with_spare(bed, source).await;
             let child = bed.fork(source, 1).await.unwrap()[0];
             let of_child = connections(bed.host.machine_pid(child).await.unwrap());
@@ -321,9 +321,9 @@ fn connections(pid: u32) -> BTreeSet<(Ipv4Addr, u16)> {
         .collect()
 }
 
-fn shell(line: &str) -> Start {
-    let program = Program::Shell(line.to_owned());
-    Start { program, cwd: None, env: Vec::new(), user: None, stdin: false, deadline_ms: None, terminal: None }
+fn shell(line: &str) -> StartProcess {
+    let program = CommandLine::Shell(line.to_owned());
+    StartProcess { program, cwd: None, env: Vec::new(), user: None, stdin: false, deadline_ms: None, terminal: None }
 }
 
 fn rebirth(secret: &[u8]) -> Rebirth {
@@ -345,7 +345,7 @@ impl<L: Link> Talk<L> {
     async fn greeted(link: L, secret: &[u8]) -> Self {
         let mut talk = Self::of(link);
         talk.send(Hello { generation: GENERATION, secret: secret.to_vec() }.frame(0)).await;
-        talk.expect(0, Kind::Welcome).await;
+        talk.expect(0, FrameKind::Welcome).await;
         talk
     }
 
@@ -366,10 +366,10 @@ impl<L: Link> Talk<L> {
     }
 
     /// Reads until a frame of this kind on this channel. Ignores other frames.
-    async fn expect(&mut self, channel: u32, kind: Kind) -> Frame {
+    async fn expect(&mut self, channel: u32, kind: FrameKind) -> Frame {
         loop {
             let frame = self.next().await;
-            assert_ne!(frame.kind, Kind::Error, "{frame:?}");
+            assert_ne!(frame.kind, FrameKind::Error, "{frame:?}");
             if (frame.channel, frame.kind) == (channel, kind) {
                 return frame;
             }
@@ -383,8 +383,8 @@ impl<L: Link> Talk<L> {
         loop {
             let frame = self.next().await;
             match frame.kind {
-                Kind::Stdout => output.extend_from_slice(&frame.payload),
-                Kind::Exit => return String::from_utf8(output).unwrap(),
+                FrameKind::Stdout => output.extend_from_slice(&frame.payload),
+                FrameKind::Exit => return String::from_utf8(output).unwrap(),
                 _ => {}
             }
         }
@@ -395,7 +395,7 @@ impl<L: Link> Talk<L> {
 struct Lab {
     driver: QemuDriver,
     pool: Arc<NetPool>,
-    slots: Mutex<Vec<Slot>>,
+    slots: Mutex<Vec<NetSlot>>,
     machines: Mutex<Vec<Arc<dyn Machine>>>,
     layer: Layer,
     run_root: PathBuf,

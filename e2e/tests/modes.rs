@@ -13,7 +13,7 @@ use pandastack_client::{
     wire::{CreateSandbox, ExecRequest},
 };
 use pandastack_e2e::PATIENCE;
-use pandastack_testbed::{DataFolder, Server, built, run_root_of, wait_for};
+use pandastack_testbed::{DataFolder, TestServer, built, run_root_of, wait_for};
 use serde_json::Value;
 
 const ARGUMENTS: [&str; 4] = ["--standby", "1", "--blanks", "1"];
@@ -34,7 +34,7 @@ async fn nothing_that_a_bake_or_a_server_keeps_is_open_to_other_users() {
     assert!(baked.status.success(), "{}", String::from_utf8_lossy(&baked.stderr));
     assert_eq!(opened(&data), Vec::<String>::new(), "after the bake");
 
-    let mut server = Server::start(&data, &ARGUMENTS).unwrap();
+    let mut server = TestServer::start(&data, &ARGUMENTS).unwrap();
     let client = client(&server);
     let kept = client.create(&plain()).await.unwrap();
     let running = client.create(&plain()).await.unwrap();
@@ -62,7 +62,7 @@ async fn a_start_closes_what_an_older_version_left_open_and_doctor_and_audit_see
     let doctor = doctor(data.path());
     assert!(doctor["ok"] == false && doctor["found"].as_str().unwrap().contains("volume.users"), "{doctor}");
 
-    let mut server = Server::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
+    let mut server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     assert_eq!(self::doctor(data.path())["ok"], true);
     let client = client(&server);
     assert_eq!(client.audit().await.unwrap().leaks, Vec::<String>::new());
@@ -84,7 +84,7 @@ async fn the_first_key_is_in_no_log_but_in_a_private_file() {
     for arguments in [&["--no-config"][..], &[]] {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
-        let mut server = Server::start_with(&data, |command| {
+        let mut server = TestServer::start_with(&data, |command| {
             command.args(["--standby", "0", "--blanks", "0"]).args(arguments);
             command.env_remove("PANDASTACK_BOOTSTRAP_KEY").env("HOME", home.path());
         })
@@ -112,7 +112,7 @@ fn a_folder_of_other_users_is_not_taken_for_data() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
     fs::write(folder.path().join("notes"), "somebody's").unwrap();
-    let refused = Server::start(folder.path(), &[]).err().expect("a refusal").to_string();
+    let refused = TestServer::start(folder.path(), &[]).err().expect("a refusal").to_string();
     assert!(refused.contains("contains other files") && refused.contains("--data-dir"), "{refused}");
     assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o7777, 0o1777);
 }
@@ -155,7 +155,7 @@ fn plain() -> CreateSandbox {
     CreateSandbox { template: Some("mini".into()), persistent: Some(true), ..CreateSandbox::default() }
 }
 
-fn client(server: &Server) -> Client {
+fn client(server: &TestServer) -> Client {
     let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
     Client::new(config.with_key(server.key.clone())).unwrap()
 }

@@ -12,7 +12,7 @@ use pandastack_client::{
     wire::{CreateSandbox, DeclarePort, ExecRequest, PreviewRequest, Sandbox},
 };
 use pandastack_e2e::PATIENCE;
-use pandastack_testbed::{DataFolder, Server, built, wait_for};
+use pandastack_testbed::{DataFolder, TestServer, built, wait_for};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -216,7 +216,7 @@ async fn text(request: reqwest::RequestBuilder) -> (u16, String) {
 }
 
 struct Bed {
-    server: Server,
+    server: TestServer,
     client: Client,
     http: reqwest::Client,
     /// Removed after the server has stopped: fields drop in this order.
@@ -226,7 +226,7 @@ struct Bed {
 impl Bed {
     async fn start() -> Self {
         let data = DataFolder::with_templates().unwrap();
-        let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+        let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
         let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
         let client = Client::new(config.with_key(server.key.clone())).unwrap();
         let http = reqwest::Client::builder().no_proxy().connect_timeout(Duration::from_secs(5)).build().unwrap();

@@ -4,12 +4,12 @@
 use std::process::{Command, Output};
 
 use pandastack_client::{
-    Client, Config, Followed,
+    Client, Config, FollowedEvent,
     wire::{CreateSandbox, SpawnRequest},
 };
 use pandastack_e2e::{Events, HttpDoor, PATIENCE, answer, run, shell, with_sandbox};
 use pandastack_model::SandboxId;
-use pandastack_testbed::{Bed, DataFolder, Server, built, wait_for};
+use pandastack_testbed::{Bed, DataFolder, TestServer, built, wait_for};
 use pandastack_wire_fleet::HostPort;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -260,18 +260,18 @@ async fn a_sandbox_deleted_under_a_follower_ends_the_stream_with_an_error() {
 #[tokio::test]
 async fn a_process_survives_the_servers_death_and_the_command_line_shows_it() {
     let data = DataFolder::with_templates().unwrap();
-    let mut server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let mut server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let client = client(&server);
     let ask = CreateSandbox { template: Some("mini".into()), ..CreateSandbox::default() };
     let id = client.create(&ask).await.unwrap().id;
     let line = "echo before; until [ -e /tmp/go ]; do sleep 0.2; done; echo after; exit 5";
     let process = client.spawn(&id, &SpawnRequest { cmd: Some(line.into()), ..SpawnRequest::default() }).await.unwrap();
     let mut following = client.follow(&id, &process.id, 0).await.unwrap();
-    let Some(Ok(Followed::Stdout(first))) = following.next().await else { panic!("output comes first") };
+    let Some(Ok(FollowedEvent::Stdout(first))) = following.next().await else { panic!("output comes first") };
     server.kill().unwrap();
     assert!(following.next().await.unwrap().is_err());
 
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let client = self::client(&server);
     assert_eq!(client.process(&id, &process.id).await.unwrap().status, "running");
     client.write(&id, "/tmp/go", "").await.unwrap();
@@ -313,12 +313,12 @@ async fn a_process_survives_the_servers_death_and_the_command_line_shows_it() {
     client.delete(&id).await.unwrap();
 }
 
-fn client(server: &Server) -> Client {
+fn client(server: &TestServer) -> Client {
     let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
     Client::new(config.with_key(server.key.clone())).unwrap()
 }
 
-fn pandastack(server: &Server, arguments: &[&str]) -> Output {
+fn pandastack(server: &TestServer, arguments: &[&str]) -> Output {
     let mut command = Command::new(built("pandastack"));
     command.arg("sandbox").args(arguments);
     command.env("PANDASTACK_API_URL", &server.url).env("PANDASTACK_API_KEY", &server.key);

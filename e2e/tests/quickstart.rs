@@ -6,7 +6,7 @@ use std::{
 };
 
 use pandastack_e2e::published::{python, typescript};
-use pandastack_testbed::{DataFolder, Server};
+use pandastack_testbed::{DataFolder, TestServer};
 
 #[test]
 fn curl() {
@@ -44,7 +44,7 @@ fn with_typescript() {
 /// Runs a quick start against its own server and returns its output. It leaves no sandbox behind.
 fn run(name: &str, command: impl FnOnce(&str, &Path) -> Command) -> String {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &[]).unwrap();
+    let server = TestServer::start(data.path(), &[]).unwrap();
     let home = tempfile::tempdir().unwrap();
     let serve = |command: &mut Command| {
         command.env("PANDASTACK_API", &server.url).env("PANDASTACK_API_KEY", &server.key).env("HOME", home.path());

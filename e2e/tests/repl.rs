@@ -6,7 +6,7 @@ use pandastack_client::{
     Client, ClientError, Config,
     wire::{CellResult, CreateSandbox, ExecRequest, ForkRequest, RunCell, RunOnce},
 };
-use pandastack_testbed::{DataFolder, Server, built};
+use pandastack_testbed::{DataFolder, TestServer, built};
 use serde_json::{Value, json};
 
 /// A limit for cells that a slow machine can meet.
@@ -15,7 +15,7 @@ const LONG_MS: f64 = 120_000.0;
 #[tokio::test]
 async fn a_session_keeps_its_state_and_says_everything() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let (client, id) = (client(&server), create(&client(&server)).await);
     let session = client.open_code(&id, "python").await.unwrap();
     assert_eq!((&session.id, &session.sandbox_id, session.language.as_str()), (&session.session_id, &id, "python"));
@@ -82,7 +82,7 @@ async fn kernels_die(client: &Client, id: &str, session: &str) {
     assert!(!run(client, id, session, "1").await.unwrap().restarted);
 }
 
-async fn limits(client: &Client, server: &Server, id: &str) {
+async fn limits(client: &Client, server: &TestServer, id: &str) {
     let shell = client.open_code(id, "bash").await.unwrap().id;
     run(client, id, &shell, "cd /usr; a=é").await.unwrap();
     assert_eq!(run(client, id, &shell, "pwd; echo $a; false").await.unwrap().stdout, "/usr\né\n");
@@ -115,7 +115,7 @@ async fn once(client: &Client, id: &str) {
 #[tokio::test]
 async fn sessions_sleep_wake_and_fork_with_their_sandbox_and_outlive_the_server() {
     let data = DataFolder::with_templates().unwrap();
-    let mut server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let mut server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let http = client(&server);
     let id = create(&http).await;
     let sid = http.open_code(&id, "python").await.unwrap().id;
@@ -131,7 +131,7 @@ async fn sessions_sleep_wake_and_fork_with_their_sandbox_and_outlive_the_server(
     http.close_code(&child, &sid).await.unwrap();
 
     server.kill().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let http = client(&server);
     let ran = run(&http, &id, &sid, "print(pid == os.getpid()); log").await.unwrap();
     assert_eq!((ran.stdout.as_str(), plain(&ran)), ("True\n", "['born', 'woken', 'parent']"));
@@ -147,7 +147,7 @@ async fn sessions_sleep_wake_and_fork_with_their_sandbox_and_outlive_the_server(
 #[tokio::test]
 async fn code_runs_from_the_command_line_and_as_a_tool() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let http = client(&server);
     let id = create(&http).await;
     let cli = |arguments: &[&str]| {
@@ -192,7 +192,7 @@ async fn code_runs_from_the_command_line_and_as_a_tool() {
     assert!(tool("shell", json!({"command": "sleep 60", "timeout_ms": 500})).await.0.contains("timeout"));
 }
 
-fn client(server: &Server) -> Client {
+fn client(server: &TestServer) -> Client {
     let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
     Client::new(config.with_key(server.key.clone())).unwrap()
 }

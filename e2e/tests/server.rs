@@ -15,12 +15,12 @@ use pandastack_client::{
     wire::{CreateSandbox, ExecRequest, Sandbox},
 };
 use pandastack_e2e::PATIENCE;
-use pandastack_testbed::{DataFolder, Leftovers, Server, built, run_root_of, wait_for};
+use pandastack_testbed::{DataFolder, InstanceLeftovers, TestServer, built, run_root_of, wait_for};
 
 #[tokio::test]
 async fn the_api_creates_runs_stores_lists_and_deletes() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &[]).unwrap();
+    let server = TestServer::start(data.path(), &[]).unwrap();
     let client = client(&server);
     let health = client.health().await.unwrap();
     assert_eq!(health.status, "ok", "{health:?}");
@@ -81,7 +81,7 @@ async fn a_server_whose_log_finds_no_room_serves_on_and_ends_in_order() {
     let talkative = |command: &mut Command| {
         command.arg("--no-config").env("PANDASTACK_LOG", "trace").stderr(full);
     };
-    let mut server = Server::start_with(data.path(), talkative).unwrap();
+    let mut server = TestServer::start_with(data.path(), talkative).unwrap();
     let client = client(&server);
     let sandbox = create(&client).await;
     assert_eq!(client.exec(&sandbox.id, &line("echo out")).await.unwrap().stdout, "out\n");
@@ -92,7 +92,7 @@ async fn a_server_whose_log_finds_no_room_serves_on_and_ends_in_order() {
 #[tokio::test]
 async fn nobody_gets_in_without_the_key() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let ask = |path: &str| http.get(format!("{}/v1/{path}", server.url));
     assert_eq!(ask("healthz").send().await.unwrap().status(), 200, "health needs no key");
@@ -112,7 +112,7 @@ async fn nobody_gets_in_without_the_key() {
 async fn ctrl_c_puts_sandboxes_to_sleep_and_leaves_nothing_else() {
     // Its own volume, so that the server must release its mount and loop device.
     let data = DataFolder::with_own_volume().unwrap();
-    let mut server = Server::start(data.path(), &[]).unwrap();
+    let mut server = TestServer::start(data.path(), &[]).unwrap();
     let before = client(&server);
     let sandboxes = [create(&before).await, create(&before).await];
     let pids = [resident(&before, &sandboxes[0].id).await, resident(&before, &sandboxes[1].id).await];
@@ -120,19 +120,20 @@ async fn ctrl_c_puts_sandboxes_to_sleep_and_leaves_nothing_else() {
     let held = leftovers(data.path(), &run_root).await;
     assert!(!held.processes.is_empty() && !held.network.is_empty() && !held.files.is_empty(), "{held:?}");
     assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
-    assert_eq!(leftovers(data.path(), &run_root).await, Leftovers::default());
+    assert_eq!(leftovers(data.path(), &run_root).await, InstanceLeftovers::default());
     assert!(!run_root.exists());
 
-    let mut server = Server::start(data.path(), &["--standby", "0", "--blanks", "0", "--on-stop", "remove"]).unwrap();
+    let mut server =
+        TestServer::start(data.path(), &["--standby", "0", "--blanks", "0", "--on-stop", "remove"]).unwrap();
     let after = client(&server);
     for (sandbox, pid) in sandboxes.iter().zip(&pids) {
         assert_eq!(after.get(&sandbox.id).await.unwrap().status, "hibernated");
         assert_eq!(after.exec(&sandbox.id, &line(&format!("kill -0 {pid} && echo on"))).await.unwrap().stdout, "on\n");
     }
     assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
-    assert_eq!(leftovers(data.path(), &run_root).await, Leftovers::default());
+    assert_eq!(leftovers(data.path(), &run_root).await, InstanceLeftovers::default());
 
-    let server = Server::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     for sandbox in client.list().await.unwrap() {
         assert!(!["running", "hibernated"].contains(&sandbox.status.as_str()), "{sandbox:?} was removed");
@@ -145,7 +146,8 @@ async fn ctrl_c_puts_sandboxes_to_sleep_and_leaves_nothing_else() {
 async fn sandboxes_left_running_run_on() {
     let data = DataFolder::with_own_volume().unwrap();
     let _tidy = CleanUp(data.path().to_owned());
-    let mut server = Server::start(data.path(), &["--standby", "0", "--blanks", "0", "--on-stop", "leave"]).unwrap();
+    let mut server =
+        TestServer::start(data.path(), &["--standby", "0", "--blanks", "0", "--on-stop", "leave"]).unwrap();
     let before = client(&server);
     let sandbox = create(&before).await;
     let pid = resident(&before, &sandbox.id).await;
@@ -154,20 +156,21 @@ async fn sandboxes_left_running_run_on() {
     assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
     assert_eq!(pandastack_testbed::processes(&run_root), machines, "the machine was not left as it was");
 
-    let mut server = Server::start(data.path(), &["--standby", "0", "--blanks", "0", "--on-stop", "remove"]).unwrap();
+    let mut server =
+        TestServer::start(data.path(), &["--standby", "0", "--blanks", "0", "--on-stop", "remove"]).unwrap();
     let after = client(&server);
     assert_eq!(after.get(&sandbox.id).await.unwrap().status, "running");
     assert_eq!(after.exec(&sandbox.id, &line(&format!("kill -0 {pid} && echo on"))).await.unwrap().stdout, "on\n");
     assert_eq!(pandastack_testbed::processes(&run_root), machines, "another machine was made");
     assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
-    assert_eq!(leftovers(data.path(), &run_root).await, Leftovers::default());
+    assert_eq!(leftovers(data.path(), &run_root).await, InstanceLeftovers::default());
 }
 
 #[tokio::test]
 async fn after_kill_9_sandboxes_run_on_and_what_nobody_owned_is_gone() {
     let data = DataFolder::with_own_volume().unwrap();
     let _tidy = CleanUp(data.path().to_owned());
-    let mut server = Server::start(data.path(), &[]).unwrap();
+    let mut server = TestServer::start(data.path(), &[]).unwrap();
     let before = client(&server);
     let (one, two) = (create(&before).await, create(&before).await);
     let pid = resident(&before, &one.id).await;
@@ -178,7 +181,8 @@ async fn after_kill_9_sandboxes_run_on_and_what_nobody_owned_is_gone() {
     let orphans = leftovers(data.path(), &run_root).await;
     assert!(orphans.ledger.len() >= 2 && !orphans.network.is_empty(), "{orphans:?}");
 
-    let mut server = Server::start(data.path(), &["--standby", "0", "--blanks", "0", "--on-stop", "remove"]).unwrap();
+    let mut server =
+        TestServer::start(data.path(), &["--standby", "0", "--blanks", "0", "--on-stop", "remove"]).unwrap();
     assert!(server.said().contains("1 sandboxes running"), "{}", server.said());
     let client = client(&server);
     assert_eq!(client.get(&one.id).await.unwrap().status, "running");
@@ -188,20 +192,20 @@ async fn after_kill_9_sandboxes_run_on_and_what_nobody_owned_is_gone() {
     assert!(lost.status_reason.is_some_and(|reason| !reason.is_empty()));
     let refused = client.exec(&two.id, &line("true")).await.unwrap_err();
     assert_eq!(refused.status(), Some(409), "{refused}");
-    let Leftovers { processes, ledger, .. } = leftovers(data.path(), &run_root).await;
+    let InstanceLeftovers { processes, ledger, .. } = leftovers(data.path(), &run_root).await;
     assert_eq!((processes.len(), ledger.len()), (1, 1), "standby machines of the last run were not ended");
     let fresh = create(&client).await;
     assert_eq!(client.exec(&fresh.id, &line("echo again")).await.unwrap().stdout, "again\n");
     client.delete(&two.id).await.unwrap();
     assert_eq!(client.get(&two.id).await.unwrap_err().status(), Some(404));
     assert_eq!(server.stop().unwrap(), Some(0));
-    assert_eq!(leftovers(data.path(), &run_root).await, Leftovers::default());
+    assert_eq!(leftovers(data.path(), &run_root).await, InstanceLeftovers::default());
 }
 
 #[tokio::test]
 async fn a_machine_that_dies_shows_as_failed() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let sandbox = create(&client).await;
     let mut stream = client.exec_stream(&sandbox.id, &line("echo up; sleep 600")).await.unwrap();
@@ -222,8 +226,8 @@ async fn a_machine_that_dies_shows_as_failed() {
 #[tokio::test]
 async fn a_second_server_on_one_data_folder_is_refused() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
-    let refused = Server::start(data.path().join("..").join(data.path().file_name().unwrap()).as_path(), &[]);
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
+    let refused = TestServer::start(data.path().join("..").join(data.path().file_name().unwrap()).as_path(), &[]);
     let refused = refused.err().expect("two servers on one folder").to_string();
     assert!(refused.contains("another pandastack server uses"), "{refused}");
     assert_eq!(client(&server).health().await.unwrap().status, "ok", "the first one goes on");
@@ -237,9 +241,9 @@ async fn a_tier_that_is_not_there_is_not_pretended() {
         return;
     }
     let data = DataFolder::with_templates().unwrap();
-    let refused = Server::start(data.path(), &["--require-isolation", "kvm"]).err().expect("a refusal").to_string();
+    let refused = TestServer::start(data.path(), &["--require-isolation", "kvm"]).err().expect("a refusal").to_string();
     assert!(refused.contains("isolation kvm is required") && refused.contains("emulated"), "{refused}");
-    let refused = Server::start(data.path(), &["--tier", "kvm"]).err().expect("a refusal").to_string();
+    let refused = TestServer::start(data.path(), &["--tier", "kvm"]).err().expect("a refusal").to_string();
     assert!(refused.contains("tier kvm was requested"), "{refused}");
 }
 
@@ -247,7 +251,7 @@ async fn a_tier_that_is_not_there_is_not_pretended() {
 async fn emulation_is_warned_of_at_start_by_doctor_by_the_version_and_per_sandbox() {
     let is_emulated = pandastack_vmm_qemu::choose_tier(None, None).unwrap().tier == pandastack_model::Tier::Emulated;
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let doctor = Command::new(built("pandastack")).args(["doctor", "--data-dir"]).arg(data.path()).output().unwrap();
     let version = client(&server).version().await.unwrap();
     let created = cli(&server, &["sandbox", "create", "--template", "mini"]);
@@ -273,7 +277,7 @@ async fn clients_are_configured_unless_told_not_to() {
     let data = DataFolder::with_templates().unwrap();
     let home = tempfile::tempdir().unwrap();
     let at_home = |arguments: &'static [&'static str]| {
-        Server::start_with(data.path(), |command| {
+        TestServer::start_with(data.path(), |command| {
             command.args(["--standby", "0", "--blanks", "0"]).args(arguments).env("HOME", home.path());
         })
     };
@@ -301,7 +305,7 @@ async fn clients_are_configured_unless_told_not_to() {
 #[tokio::test]
 async fn the_command_line_runs_one_command_and_leaves_no_sandbox() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &[]).unwrap();
+    let server = TestServer::start(data.path(), &[]).unwrap();
     let ran = cli(&server, &["run", "--template", "mini", "--", "sh", "-c", "echo hi; echo no >&2; exit 3"]);
     assert_eq!((ran.out.as_str(), ran.code), ("hi\n", Some(3)), "{}", ran.err);
     assert!(ran.err.contains("no\n"), "{}", ran.err);
@@ -313,7 +317,7 @@ async fn the_command_line_runs_one_command_and_leaves_no_sandbox() {
 #[tokio::test]
 async fn the_command_line_creates_lists_runs_and_deletes_with_json() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &[]).unwrap();
+    let server = TestServer::start(data.path(), &[]).unwrap();
     let created = cli(&server, &["sandbox", "create", "--template", "mini", "--json"]).json();
     let id = created["id"].as_str().unwrap().to_owned();
     assert_eq!(created["status"], "running");
@@ -330,7 +334,7 @@ async fn the_command_line_creates_lists_runs_and_deletes_with_json() {
     assert!(again.code != Some(0) && again.err.contains("not found"), "{}", again.err);
 }
 
-fn client(server: &Server) -> Client {
+fn client(server: &TestServer) -> Client {
     let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
     Client::new(config.with_key(server.key.clone())).unwrap()
 }
@@ -362,9 +366,9 @@ async fn run_root(data_dir: &Path) -> PathBuf {
     wait_for("a machine of the server", PATIENCE, async || run_root_of(data_dir)).await
 }
 
-async fn leftovers(data_dir: &Path, run_root: &Path) -> Leftovers {
+async fn leftovers(data_dir: &Path, run_root: &Path) -> InstanceLeftovers {
     let data_dir = data_dir.canonicalize().unwrap();
-    Leftovers::find(&data_dir.display().to_string(), run_root, &data_dir).await.unwrap()
+    InstanceLeftovers::find(&data_dir.display().to_string(), run_root, &data_dir).await.unwrap()
 }
 
 /// Starts a server that cleans up after one that a failed test had killed.
@@ -373,7 +377,8 @@ struct CleanUp(PathBuf);
 impl Drop for CleanUp {
     fn drop(&mut self) {
         if std::thread::panicking()
-            && let Ok(mut server) = Server::start(&self.0, &["--standby", "0", "--blanks", "0", "--on-stop", "remove"])
+            && let Ok(mut server) =
+                TestServer::start(&self.0, &["--standby", "0", "--blanks", "0", "--on-stop", "remove"])
         {
             let _ = server.stop();
         }
@@ -393,7 +398,7 @@ impl Said {
     }
 }
 
-fn cli(server: &Server, arguments: &[&str]) -> Said {
+fn cli(server: &TestServer, arguments: &[&str]) -> Said {
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(built("pandastack"));
     command.args(arguments).env("PANDASTACK_API_URL", &server.url).env("PANDASTACK_API_KEY", &server.key);

@@ -11,7 +11,7 @@ use pandastack_client::{
     wire::{CreateSandbox, PreviewRequest},
 };
 use pandastack_e2e::{Events, PATIENCE, answer};
-use pandastack_testbed::{DataFolder, Server, wait_for};
+use pandastack_testbed::{DataFolder, TestServer, wait_for};
 use reqwest::{Body, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -49,7 +49,7 @@ socketserver.ThreadingTCPServer(("0.0.0.0", 8000), Endless).serve_forever()
 "#;
 
 struct Ground {
-    server: Server,
+    server: TestServer,
     client: Client,
     http: reqwest::Client,
     id: String,
@@ -60,7 +60,7 @@ struct Ground {
 impl Ground {
     async fn start() -> Self {
         let data = DataFolder::with_templates().unwrap();
-        let server = Server::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
+        let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
         let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
         let client = Client::new(config.with_key(server.key.clone())).unwrap();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();

@@ -376,7 +376,7 @@ async fn a_sleeper_is_woken_by_a_socket_and_by_what_is_said_on_it() {
 async fn the_command_line_lends_its_terminal_and_gets_it_back() {
     with_sandbox(async |bed, id| {
         let door = Door::open(bed, id).await;
-        let pair = pty::open(pty::Size { rows: 33, cols: 91 }).unwrap();
+        let pair = pty::open(pty::PtySize { rows: 33, cols: 91 }).unwrap();
         let before = tcgetattr(&pair.slave).unwrap();
         let end = || Stdio::from(pair.slave.try_clone().unwrap());
         let mut command = door.command_line(id);
@@ -385,7 +385,7 @@ async fn the_command_line_lends_its_terminal_and_gets_it_back() {
         window.keys("stty size\n");
         window.until_shown("33 91").await;
         assert!(tcgetattr(&pair.slave).unwrap() != before, "keys go through as they are");
-        pty::resize(window.master.as_fd(), pty::Size { rows: 34, cols: 92 }).unwrap();
+        pty::resize(window.master.as_fd(), pty::PtySize { rows: 34, cols: 92 }).unwrap();
         // It is not in the terminal's foreground group, so the terminal does not signal it.
         kill(Pid::from_raw(shell.borrow().id().try_into().unwrap()), Signal::SIGWINCH).unwrap();
         window.keys("until stty size | grep -q '34 92'; do sleep 0.1; done; echo got$((1+1))it\n");

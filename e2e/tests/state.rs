@@ -8,14 +8,18 @@ use std::sync::{
 use futures_util::StreamExt;
 use pandastack_e2e::PATIENCE;
 use pandastack_host::{HostSettings, MemorySource};
-use pandastack_model::{Bytes, CodeLanguage, GuestPort, LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{
+    ByteSize, CodeLanguage, GuestPort, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState,
+};
 use pandastack_testbed::{Bed, spec, with_bed};
-use pandastack_wire_fleet::{CellAsk, CellEnd, CellEvent, Ensure, ForkAsk, Hold, HostEvent, HostPort, SealAsk};
+use pandastack_wire_fleet::{
+    CellEnd, CellEvent, CellParams, EnsureParams, ForkParams, HostEvent, HostPort, LayerHold, SealParams,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// More than a seal holds in memory while its guest continues. It is written while the guest is
 /// paused.
-const MUCH: Bytes = Bytes::mib(140);
+const MUCH: ByteSize = ByteSize::mib(140);
 
 fn settings() -> HostSettings {
     HostSettings { standby: 0, ..HostSettings::default() }
@@ -53,7 +57,7 @@ async fn count_from_outside(bed: &Bed, id: SandboxId) -> u64 {
 /// Runs a cell that prints, in the only code session of a sandbox. Its kernel must be the earlier
 /// one.
 async fn cell(bed: &Bed, id: SandboxId, code: &str) -> String {
-    let ask = CellAsk { session: "one".parse().unwrap(), code: code.to_owned().into(), limit: PATIENCE };
+    let ask = CellParams { session: "one".parse().unwrap(), code: code.to_owned().into(), limit: PATIENCE };
     let events: Vec<CellEvent> = bed.host.run_cell(id, ask).await.unwrap().collect().await;
     let Some(CellEvent::Ended(ended)) = events.last() else { panic!("{events:?}") };
     assert_eq!((ended.how, ended.anew, ended.lost), (CellEnd::Answered { exit: 0 }, false, false), "{events:?}");
@@ -147,21 +151,21 @@ async fn a_snapshot_outlives_its_sandbox_and_its_last_user_takes_it_along() {
             let source = bed.create().await.unwrap();
             bed.out(source, "echo kept > /root/note").await;
             let layer = LayerId::random();
-            let ask = SealAsk { layer, hold: Hold::Kept };
+            let ask = SealParams { layer, hold: LayerHold::Kept };
             let view = bed.host.seal(source, ask).await.unwrap();
             assert!(view.own.get() > 0);
             bed.host.seal(source, ask).await.unwrap();
             bed.host.remove(source).await.unwrap();
             let id = SandboxId::random();
-            let from = SandboxSpec { origin: Origin::Layer(layer), ..spec("mini") };
-            bed.host.ensure(Ensure { id, generation: 1, spec: from.clone() }).await.unwrap();
+            let from = SandboxSpec { origin: SandboxOrigin::Layer(layer), ..spec("mini") };
+            bed.host.ensure(EnsureParams { id, generation: 1, spec: from.clone() }).await.unwrap();
             assert_eq!(bed.out(id, "cat /root/note").await, "kept");
             bed.host.release(layer).await.unwrap();
             assert_eq!(bed.host.audit().await.unwrap().layers, 2, "a layer in use is not removed");
             assert_eq!(bed.out(id, "cat /root/note").await, "kept");
             bed.host.remove(id).await.unwrap();
             assert_eq!(bed.host.audit().await.unwrap().layers, 1);
-            let fault = bed.host.ensure(Ensure { id, generation: 1, spec: from }).await.unwrap_err();
+            let fault = bed.host.ensure(EnsureParams { id, generation: 1, spec: from }).await.unwrap_err();
             assert_eq!(fault.code, "snapshot.not_found");
         },
     )
@@ -216,9 +220,9 @@ async fn concurrent_uses_share_one_wake() {
 /// nothing may be left of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_that_does_not_fit_says_so_for_each_child() {
-    let total = Arc::new(AtomicU64::new(Bytes::gib(64).get()));
+    let total = Arc::new(AtomicU64::new(ByteSize::gib(64).get()));
     let told = total.clone();
-    let source = MemorySource::new(move || (Bytes::new(told.load(Ordering::Relaxed)), Bytes::gib(64)));
+    let source = MemorySource::new(move || (ByteSize::new(told.load(Ordering::Relaxed)), ByteSize::gib(64)));
     let settings = HostSettings { overcommit_percent: 100, memory: Some(source), blanks: 0, ..settings() };
     with_bed(
         settings,
@@ -227,11 +231,11 @@ async fn a_fork_that_does_not_fit_says_so_for_each_child() {
             let parent = bed.create().await.unwrap();
             bed.out(parent, "echo kept > /dev/shm/note").await;
             // Space for the parent, for two others and for half of one more.
-            let memory = Bytes::mib(bed.host.observe(parent).await.unwrap().memory_mib);
+            let memory = ByteSize::mib(bed.host.observe(parent).await.unwrap().memory_mib);
             total.store(memory.get() * 7 / 2, Ordering::Relaxed);
-            let child = || Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") };
-            let children: Vec<Ensure> = (0..4).map(|_| child()).collect();
-            let ask = ForkAsk { parent, layer: LayerId::random(), children: children.clone() };
+            let child = || EnsureParams { id: SandboxId::random(), generation: 1, spec: spec("mini") };
+            let children: Vec<EnsureParams> = (0..4).map(|_| child()).collect();
+            let ask = ForkParams { parent, layer: LayerId::random(), children: children.clone() };
             let forked = bed.host.fork(ask).await.unwrap();
             assert_eq!(forked.children.iter().filter(|child| child.is_ok()).count(), 2, "{forked:?}");
             for (asked, outcome) in children.iter().zip(&forked.children) {
@@ -267,9 +271,9 @@ async fn a_fork_of_much_changed_memory_is_equal_to_its_source() {
                 &format!("mount -o remount,size={much} /dev/shm && head -c {much} /dev/urandom > /dev/shm/much"),
             )
             .await;
-            let child = Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") };
+            let child = EnsureParams { id: SandboxId::random(), generation: 1, spec: spec("mini") };
             let id = child.id;
-            let ask = ForkAsk { parent, layer: LayerId::random(), children: vec![child] };
+            let ask = ForkParams { parent, layer: LayerId::random(), children: vec![child] };
             let forked = bed.host.fork(ask).await.unwrap();
             assert!(forked.layer.own >= MUCH, "only {} were sealed", forked.layer.own);
             forked.children.into_iter().next().unwrap().unwrap();

@@ -8,14 +8,14 @@ use std::{
 
 use pandastack_client::{Client, Config, wire::CreateSandbox};
 use pandastack_model::MachineId;
-use pandastack_testbed::{DataFolder, Server, built, run_root_of};
+use pandastack_testbed::{DataFolder, TestServer, built, run_root_of};
 
 /// It reports the leak and its removal, and still exits with an error, to alert an operator. The
 /// next audit finds nothing.
 #[tokio::test]
 async fn the_audit_ends_a_machine_process_that_no_ledger_line_names() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let audit = || {
         let mut command = Command::new(built("pandastack"));
         command.args(["host", "audit"]).stdin(Stdio::null());

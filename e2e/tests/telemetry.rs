@@ -8,13 +8,13 @@ use pandastack_client::{
     Client, Config,
     wire::{CreateSandbox, ExecRequest},
 };
-use pandastack_testbed::{Collector, DataFolder, Reception, Server, built};
+use pandastack_testbed::{Collector, CollectorMode, DataFolder, TestServer, built};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_in_a_guest_hears_of_a_span_that_is_exported() {
-    let collector = Collector::start(Reception::Takes).await.unwrap();
+    let collector = Collector::start(CollectorMode::Takes).await.unwrap();
     let data = DataFolder::with_templates().unwrap();
-    let mut server = Server::start_with(data.path(), |command| {
+    let mut server = TestServer::start_with(data.path(), |command| {
         command.args(["--no-config", "--standby", "0", "--on-stop", "remove", "--otlp-endpoint", &collector.url]);
         // The flag takes precedence.
         command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "nonsense");
@@ -48,10 +48,10 @@ async fn a_command_in_a_guest_hears_of_a_span_that_is_exported() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_stands_still_holds_up_neither_a_request_nor_the_stop() {
-    let collector = Collector::start(Reception::Stalls).await.unwrap();
+    let collector = Collector::start(CollectorMode::Stalls).await.unwrap();
     let data = DataFolder::with_templates().unwrap();
     let arguments = ["--standby", "0", "--blanks", "0", "--otlp-endpoint", &collector.url];
-    let mut server = Server::start(data.path(), &arguments).unwrap();
+    let mut server = TestServer::start(data.path(), &arguments).unwrap();
     let client = client(&server);
     for _ in 0..20 {
         assert!(client.list().await.unwrap().is_empty());
@@ -88,7 +88,7 @@ fn a_collector_that_cannot_be_meant_is_found_out_at_the_start() {
     assert!(!data.exists(), "nothing was begun");
 }
 
-fn client(server: &Server) -> Client {
+fn client(server: &TestServer) -> Client {
     let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
     Client::new(config.with_key(server.key.clone())).unwrap()
 }

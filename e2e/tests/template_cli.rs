@@ -4,15 +4,15 @@
 use std::{fs, path::Path, process::Output};
 
 use pandastack_e2e::{
-    registry::{PASSWORD, Registry, USER},
+    registry::{LocalRegistry, PASSWORD, USER},
     templates::{clean, client, command, create, run},
 };
-use pandastack_testbed::{DataFolder, Server};
+use pandastack_testbed::{DataFolder, TestServer};
 use serde_json::Value;
 
 /// Runs `template build` with arguments. Returns whether it succeeded and its output on both
 /// streams.
-fn build(server: &Server, words: &[&str], variables: &[(&str, &str)]) -> (bool, String, String) {
+fn build(server: &TestServer, words: &[&str], variables: &[(&str, &str)]) -> (bool, String, String) {
     let Output { status, stdout, stderr } = command(server, &[&["template", "build"], words].concat(), variables);
     (status.success(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
@@ -26,7 +26,7 @@ fn put(folder: &Path, name: &str, text: &str) {
 #[tokio::test]
 async fn a_folder_is_sent_without_what_is_ignored_and_the_build_is_shown() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let client = client(&server);
     let folder = tempfile::tempdir().unwrap();
     let (context, dockerfile) = (folder.path().join("app"), folder.path().join("elsewhere.txt"));
@@ -78,10 +78,10 @@ async fn a_folder_is_sent_without_what_is_ignored_and_the_build_is_shown() {
 
 #[tokio::test]
 async fn an_image_is_asked_for_with_the_password_of_the_environment() {
-    let registry = Registry::start();
+    let registry = LocalRegistry::start();
     registry.push().await;
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0", "--image-allow-private"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--image-allow-private"]).unwrap();
     let image = |tag: &str| format!("{}/tiny:{tag}", registry.address);
     let (there, missing) = (image("1"), image("2"));
     let asking = ["tiny", "--image", &there, "--size-mb", "64", "--memory-mb", "128"];

@@ -12,11 +12,13 @@ use nix::{
 };
 use pandastack_e2e::{PATIENCE, without_standby};
 use pandastack_host::HostSettings;
-use pandastack_model::{Access, Bytes, Fault, FaultKind, LayerId, SandboxId, SandboxSpec, VolumeId, VolumeMount};
+use pandastack_model::{
+    ByteSize, Fault, FaultKind, LayerId, SandboxId, SandboxSpec, VolumeAccess, VolumeId, VolumeMount,
+};
 use pandastack_testbed::{Bed, spec, wait_for, with_bed};
-use pandastack_wire_fleet::{Ensure, ForkAsk, HostPort, SandboxView};
+use pandastack_wire_fleet::{EnsureParams, ForkParams, HostPort, SandboxView};
 
-const SIZE: Bytes = Bytes::mib(64);
+const SIZE: ByteSize = ByteSize::mib(64);
 
 #[tokio::test]
 async fn fsynced_data_survives_the_kill_of_its_machine() {
@@ -82,7 +84,7 @@ async fn a_volume_outlives_its_sandbox_with_everything_that_was_written() {
             let fault = bed.host.remove_volume(kept).await.unwrap_err();
             assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
             assert!(fault.text.contains(&id.to_string()), "{fault}");
-            for access in [Access::ReadWrite, Access::ReadOnly] {
+            for access in [VolumeAccess::ReadWrite, VolumeAccess::ReadOnly] {
                 let other = VolumeMount { access, ..writer(kept, "/other") };
                 let fault = create(bed, &[other]).await.unwrap_err();
                 assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.in_use"), "{fault}");
@@ -164,15 +166,15 @@ async fn a_volume_grows_under_use_and_between_uses() {
             said(bed, id, "echo kept > /data/file").await;
             let before = mib(bed, id).await;
             assert!(before < SIZE.as_mib(), "{before}");
-            let view = bed.host.grow_volume(growing, Bytes::mib(512)).await.unwrap();
-            assert_eq!((view.size, view.users), (Bytes::mib(512), vec![id]));
+            let view = bed.host.grow_volume(growing, ByteSize::mib(512)).await.unwrap();
+            assert_eq!((view.size, view.users), (ByteSize::mib(512), vec![id]));
             let after = mib(bed, id).await;
             assert!(after > 450, "the file system has {after} MiB of 512");
             said(bed, id, "dd if=/dev/zero of=/data/large bs=1M count=200 conv=fsync && rm /data/large").await;
             let fault = bed.host.grow_volume(growing, SIZE).await.unwrap_err();
             assert_eq!((fault.kind, fault.code), (FaultKind::Caller, "volume.shrink"), "{fault}");
             bed.host.remove(id).await.unwrap();
-            bed.host.grow_volume(growing, Bytes::gib(3)).await.unwrap();
+            bed.host.grow_volume(growing, ByteSize::gib(3)).await.unwrap();
             let id = create(bed, &[writer(growing, "/data")]).await.unwrap().id;
             let later = mib(bed, id).await;
             assert!(later > 2800, "the file system has {later} MiB of 3072");
@@ -193,7 +195,7 @@ async fn growths_at_once_leave_the_largest_whole() {
             let id = create(bed, &[writer(growing, "/data")]).await.unwrap().id;
             let file = volume_file(bed, growing);
             for round in 1..=3 {
-                let sizes = (1..=8).map(|step| Bytes::mib(512 * (round - 1) + 64 * step));
+                let sizes = (1..=8).map(|step| ByteSize::mib(512 * (round - 1) + 64 * step));
                 let asks = sizes.clone().map(|size| bed.host.grow_volume(growing, size));
                 for (size, outcome) in sizes.zip(futures_util::future::join_all(asks).await) {
                     // A growth after a larger one is refused, and does nothing.
@@ -201,7 +203,7 @@ async fn growths_at_once_leave_the_largest_whole() {
                         assert_eq!(fault.code, "volume.shrink", "{size}: {fault}");
                     }
                 }
-                let largest = Bytes::mib(512 * round);
+                let largest = ByteSize::mib(512 * round);
                 assert_eq!(std::fs::metadata(&file).unwrap().len(), largest.get(), "round {round}");
                 let disk = said(bed, id, "cat /sys/block/vdb/size").await;
                 assert_eq!(disk.trim().parse::<u64>().unwrap() * 512, largest.get(), "round {round}");
@@ -215,7 +217,7 @@ async fn growths_at_once_leave_the_largest_whole() {
                 said(bed, id, &fill).await;
             }
             bed.host.remove(id).await.unwrap();
-            assert_eq!(std::fs::metadata(&file).unwrap().len(), Bytes::mib(1536).get());
+            assert_eq!(std::fs::metadata(&file).unwrap().len(), ByteSize::mib(1536).get());
             is_whole(&file);
         },
     )
@@ -233,7 +235,7 @@ async fn a_standby_machine_takes_volumes_as_well() {
             for round in 0..2 {
                 let ready = async || (bed.host.status().await.standby == 1).then_some(());
                 wait_for("a standby machine", PATIENCE, ready).await;
-                let access = if round == 0 { Access::ReadWrite } else { Access::ReadOnly };
+                let access = if round == 0 { VolumeAccess::ReadWrite } else { VolumeAccess::ReadOnly };
                 let view = create(bed, &[VolumeMount { access, ..writer(own, "/data") }]).await.unwrap();
                 assert_eq!(view.boot_mode, "standby");
                 let command = if round == 0 { "echo warm > /data/file" } else { "cat /data/file" };
@@ -283,7 +285,7 @@ async fn a_sleeper_wakes_with_its_volume_as_it_was_and_as_large_as_it_is() {
                 bed.host.sleep(id).await.unwrap();
                 let fault = create(bed, &[reader(own, "/data")]).await.unwrap_err();
                 assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.in_use"), "{fault}");
-                bed.host.grow_volume(own, Bytes::mib(256 << round)).await.unwrap();
+                bed.host.grow_volume(own, ByteSize::mib(256 << round)).await.unwrap();
                 bed.host.wake(id).await.unwrap();
                 assert_eq!(said(bed, id, "cat /data/file").await, "kept\n");
                 let size = mib(bed, id).await;
@@ -311,9 +313,10 @@ async fn forks_read_what_their_parent_reads() {
             let (shared, own) = (volume(bed).await, volume(bed).await);
             let parent = create(bed, &[writer(shared, "/data"), writer(own, "/own")]).await.unwrap().id;
             said(bed, parent, "seq 50000 > /data/file").await;
-            let children = || vec![Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") }];
-            let fork =
-                async |parent| bed.host.fork(ForkAsk { parent, layer: LayerId::random(), children: children() }).await;
+            let children = || vec![EnsureParams { id: SandboxId::random(), generation: 1, spec: spec("mini") }];
+            let fork = async |parent| {
+                bed.host.fork(ForkParams { parent, layer: LayerId::random(), children: children() }).await
+            };
             let fault = fork(parent).await.unwrap_err();
             assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
             bed.host.remove(parent).await.unwrap();
@@ -340,16 +343,16 @@ async fn volume(bed: &Bed) -> VolumeId {
 }
 
 fn writer(volume: VolumeId, path: &str) -> VolumeMount {
-    VolumeMount { volume, path: path.to_owned(), access: Access::ReadWrite }
+    VolumeMount { volume, path: path.to_owned(), access: VolumeAccess::ReadWrite }
 }
 
 fn reader(volume: VolumeId, path: &str) -> VolumeMount {
-    VolumeMount { access: Access::ReadOnly, ..writer(volume, path) }
+    VolumeMount { access: VolumeAccess::ReadOnly, ..writer(volume, path) }
 }
 
 async fn create(bed: &Bed, volumes: &[VolumeMount]) -> Result<SandboxView, Fault> {
     let spec = SandboxSpec { volumes: volumes.to_vec(), ..spec("mini") };
-    bed.host.ensure(Ensure { id: SandboxId::random(), generation: 1, spec }).await
+    bed.host.ensure(EnsureParams { id: SandboxId::random(), generation: 1, spec }).await
 }
 
 /// Runs a command that must succeed, and returns its standard output.

@@ -10,11 +10,11 @@ use std::{
 };
 
 use pandastack_client::{
-    Client, Config, Following,
+    Client, Config, SandboxStream,
     wire::{AuditEntry, CreateSandbox, ExecRequest, ForkRequest, LogLine},
 };
 use pandastack_e2e::PATIENCE;
-use pandastack_testbed::{DataFolder, Server, built, wait_for};
+use pandastack_testbed::{DataFolder, TestServer, built, wait_for};
 use serde_json::Value;
 
 const SDK: &str = "0.10.0";
@@ -22,7 +22,7 @@ const SDK: &str = "0.10.0";
 #[tokio::test]
 async fn a_console_is_read_and_followed_through_sleep_to_the_end() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let client = client(&server);
     let id = create(&client).await;
     let mut lines = client.follow_logs(&id, None).await.unwrap();
@@ -55,13 +55,13 @@ async fn a_console_is_read_and_followed_through_sleep_to_the_end() {
 #[tokio::test]
 async fn consoles_survive_the_servers_restart() {
     let data = DataFolder::with_templates().unwrap();
-    let mut server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let mut server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let (one, id) = (client(&server), create(&client(&server)).await);
     say(&one, &id, "before").await;
     let said = async || one.logs(&id, None).await.unwrap().contains("before").then_some(());
     wait_for("the line", PATIENCE, said).await;
     server.stop().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let client = client(&server);
     assert_eq!(client.get(&id).await.unwrap().status, "hibernated");
     assert!(client.logs(&id, None).await.unwrap().ends_with("before\n"));
@@ -74,7 +74,7 @@ async fn consoles_survive_the_servers_restart() {
 #[tokio::test]
 async fn events_are_followed_and_machines_measured() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let client = client(&server);
     let id = create(&client).await;
     let mut events = client.follow_events(&id, None).await.unwrap();
@@ -126,7 +126,7 @@ async fn events_are_followed_and_machines_measured() {
 #[tokio::test]
 async fn a_key_creates_once_through_a_crash_and_limits_hold() {
     let data = DataFolder::with_templates().unwrap();
-    let mut server = Server::start(data.path(), &["--standby", "0", "--max-sandboxes", "1"]).unwrap();
+    let mut server = TestServer::start(data.path(), &["--standby", "0", "--max-sandboxes", "1"]).unwrap();
     let body = serde_json::json!({"template": "mini"});
     let (status, replayed, first) = post(&server, "once", &body).await;
     assert_eq!((status, replayed), (201, false), "{first}");
@@ -134,7 +134,7 @@ async fn a_key_creates_once_through_a_crash_and_limits_hold() {
     let (status, _, full) = post(&server, "other", &body).await;
     assert_eq!((status, full["code"].as_str()), (429, Some("quota.sandboxes")));
     server.kill().unwrap();
-    let server = Server::start(data.path(), &["--rate-limit", "1", "--rate-burst", "3"]).unwrap();
+    let server = TestServer::start(data.path(), &["--rate-limit", "1", "--rate-burst", "3"]).unwrap();
     assert_eq!(post(&server, "once", &body).await, (201, true, first));
     let mut statuses = Vec::new();
     for _ in 0..4 {
@@ -147,7 +147,7 @@ async fn a_key_creates_once_through_a_crash_and_limits_hold() {
 #[tokio::test]
 async fn the_command_line_shows_what_there_is_to_see() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
     let client = client(&server);
     let id = create(&client).await;
     let mut following = cli(&server, &["sandbox", "logs", "-f", &id]).stdout(Stdio::piped()).spawn().unwrap();
@@ -220,7 +220,7 @@ print("sdk: ok")
 fn the_published_python_sdk_follows_a_console() {
     let python = environment();
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &[]).unwrap();
+    let server = TestServer::start(data.path(), &[]).unwrap();
     let home = tempfile::tempdir().unwrap();
     let output = Command::new(python)
         .args(["-c", SCRIPT])
@@ -255,7 +255,7 @@ fn environment() -> PathBuf {
     python
 }
 
-fn client(server: &Server) -> Client {
+fn client(server: &TestServer) -> Client {
     let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
     Client::new(config.with_key(server.key.clone())).unwrap()
 }
@@ -268,7 +268,7 @@ async fn create(client: &Client) -> String {
     client.create(&CreateSandbox { template: Some("mini".into()), ..CreateSandbox::default() }).await.unwrap().id
 }
 
-async fn post(server: &Server, key: &str, body: &Value) -> (u16, bool, Value) {
+async fn post(server: &TestServer, key: &str, body: &Value) -> (u16, bool, Value) {
     let request = http().post(format!("{}/v1/sandboxes", server.url)).bearer_auth(&server.key).json(body);
     let response = request.header("Idempotency-Key", key).send().await.unwrap();
     let (status, replayed) = (response.status().as_u16(), response.headers().contains_key("idempotent-replayed"));
@@ -286,7 +286,7 @@ async fn say(client: &Client, id: &str, text: &str) {
     run(client, id, &format!("printf '{}\\n' > /dev/console", text.replace('%', "%%"))).await;
 }
 
-async fn until(lines: &mut Following<LogLine>, text: &str) {
+async fn until(lines: &mut SandboxStream<LogLine>, text: &str) {
     let seen = async {
         loop {
             let line = lines.next().await.expect("the stream goes on").unwrap();
@@ -302,7 +302,7 @@ async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE * 2, work).await.unwrap_or_else(|_| panic!("never came: {what}"))
 }
 
-fn cli(server: &Server, words: &[&str]) -> Command {
+fn cli(server: &TestServer, words: &[&str]) -> Command {
     let mut command = Command::new(built("pandastack"));
     command
         .args(words)
@@ -312,7 +312,7 @@ fn cli(server: &Server, words: &[&str]) -> Command {
     command
 }
 
-fn shown(server: &Server, words: &[&str]) -> String {
+fn shown(server: &TestServer, words: &[&str]) -> String {
     let output = cli(server, words).output().unwrap();
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()

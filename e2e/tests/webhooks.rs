@@ -14,13 +14,13 @@ use pandastack_client::{
     wire::{CreateSandbox, CreateWebhook},
 };
 use pandastack_e2e::PATIENCE;
-use pandastack_testbed::{DataFolder, Server, built, wait_for};
+use pandastack_testbed::{DataFolder, TestServer, built, wait_for};
 use serde_json::{Value, json};
 
 #[tokio::test]
 async fn the_life_of_a_sandbox_arrives_signed() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0", "--webhook-allow-private"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--webhook-allow-private"]).unwrap();
     let client = client(&server);
     let receiver = Receiver::start();
     let made = cli(&server, &["webhook", "create", &receiver.url, "--event", "sandbox.*", "--json"]);
@@ -59,7 +59,7 @@ async fn the_life_of_a_sandbox_arrives_signed() {
 async fn a_stop_of_the_server_is_told_by_the_next_start() {
     let data = DataFolder::with_templates().unwrap();
     let options = ["--standby", "0", "--webhook-allow-private"];
-    let mut server = Server::start(data.path(), &options).unwrap();
+    let mut server = TestServer::start(data.path(), &options).unwrap();
     let receiver = Receiver::start();
     let ask = CreateWebhook { url: receiver.url.clone(), events: vec!["*".into()], ..CreateWebhook::default() };
     client(&server).create_webhook(&ask).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_stop_of_the_server_is_told_by_the_next_start() {
     receiver.wait(1).await;
     server.stop().unwrap();
     // A stop puts the sandbox to sleep last, so the next server delivers that event.
-    let server = Server::start(data.path(), &options).unwrap();
+    let server = TestServer::start(data.path(), &options).unwrap();
     let seen = receiver.wait(2).await;
     assert_eq!(
         (&seen[1].event["type"], &seen[1].event["sandbox_id"]),
@@ -94,7 +94,7 @@ async fn a_stop_of_the_server_is_told_by_the_next_start() {
 #[tokio::test]
 async fn near_addresses_are_refused_unless_allowed() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     for url in
         ["http://127.0.0.1:1/", "http://localhost/", "http://169.254.169.254/latest", "http://[::ffff:10.0.0.1]/"]
     {
@@ -167,13 +167,13 @@ impl Receiver {
     }
 }
 
-fn client(server: &Server) -> Client {
+fn client(server: &TestServer) -> Client {
     let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
     Client::new(config.with_key(server.key.clone())).unwrap()
 }
 
 /// Runs the command line and parses the JSON that it prints.
-fn cli(server: &Server, arguments: &[&str]) -> Value {
+fn cli(server: &TestServer, arguments: &[&str]) -> Value {
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(built("pandastack"));
     command.args(arguments).env("PANDASTACK_API_URL", &server.url).env("PANDASTACK_API_KEY", &server.key);

@@ -20,7 +20,7 @@ mod query;
 
 use std::time::Duration;
 
-use filter::{Asked, Sieve, Way};
+use filter::{AnswerFilter, DnsQuestion, DnsTransport};
 use libfuzzer_sys::fuzz_target;
 use query::check_query;
 
@@ -32,18 +32,20 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(query) => query,
         Err(refused) => return assert!(refused.reply().is_none_or(|reply| reply.len() >= 12)),
     };
-    let asked = Asked::of(&query);
+    let asked = DnsQuestion::of(&query);
     let _ = (asked.name(), asked.shown());
     if let Some(ours) = asked.question(7) {
         let again = check_query(&ours).expect("our own question is an ordinary one");
-        assert_eq!(Asked::of(&again).shown(), asked.shown());
+        assert_eq!(DnsQuestion::of(&again).shown(), asked.shown());
     }
-    for way in [Way::Datagram, Way::Stream] {
+    for way in [DnsTransport::Datagram, DnsTransport::Stream] {
         for ours in [asked.unlisted(way), asked.nothing(way), asked.failure(way)] {
             assert!(ours.len() >= 12);
         }
-        let sieve =
-            Sieve { permits: |address: std::net::Ipv4Addr| !address.is_private(), ttl_max: Duration::from_secs(60) };
+        let sieve = AnswerFilter {
+            permits: |address: std::net::Ipv4Addr| !address.is_private(),
+            ttl_max: Duration::from_secs(60),
+        };
         // An answer must repeat the question, which few inputs do by themselves.
         let echoed = asked.question(7).map(|mut ours| {
             ours[2] |= 0x80;

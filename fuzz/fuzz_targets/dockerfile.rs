@@ -5,15 +5,15 @@
 use libfuzzer_sys::fuzz_target;
 use pandastack_dockerfile::{
     context::{self, ContextFile},
-    ignore::Ignored,
+    ignore::IgnorePatterns,
     limits::STEP_TEXT_SHOWN_MAX,
     parse,
-    plan::{self, Act, Planning, Start},
+    plan::{self, Planner, StageStart, StepEffect},
 };
 
 fuzz_target!(|text: &str| {
     let _ = context::checked(text);
-    let _ = Ignored::parse(text.as_bytes());
+    let _ = IgnorePatterns::parse(text.as_bytes());
     let file = match parse(text) {
         Ok(file) => file,
         Err(error) => return assert!(error.to_string().len() < 64 * STEP_TEXT_SHOWN_MAX, "{error}"),
@@ -25,13 +25,13 @@ fuzz_target!(|text: &str| {
         program: false,
         part: 0,
     });
-    let Ok(mut planning) = Planning::new(&file) else { return };
+    let Ok(mut planning) = Planner::new(&file) else { return };
     let Ok(needed) = planning.needed() else { return };
     for stage in (0..needed.len()).filter(|stage| needed[*stage]) {
         let Ok(_) = planning.base(stage) else { return };
-        let Ok(plan) = planning.stage(stage, Start::default(), &context) else { return };
+        let Ok(plan) = planning.stage(stage, StageStart::default(), &context) else { return };
         for step in plan.steps {
-            if let Act::Change(change) = step.act {
+            if let StepEffect::Change(change) = step.act {
                 plan::key("before", &change, &context, "");
             }
         }

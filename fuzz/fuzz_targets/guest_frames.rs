@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
     }
-    parse_as_everything(&Frame::new(0, Kind::Ping, bytes[..bytes.len().min(FRAME_BYTES_MAX)].to_vec()));
+    parse_as_everything(&Frame::new(0, FrameKind::Ping, bytes[..bytes.len().min(FRAME_BYTES_MAX)].to_vec()));
 });
 
 fn parse_as_everything(frame: &Frame) {
@@ -27,10 +27,26 @@ fn parse_as_everything(frame: &Frame) {
         ($($message:ty),* $(,)?) => { $(same_again::<$message>(&frame.payload);)* };
     }
     each!(
-        Hello, Welcome, Rebirth, Reborn, Start, Started, Signal, Resize, Credit, Exit, Read, Write, Meta, Written,
-        Entries, PortList, Figures, Error,
+        Hello,
+        Welcome,
+        Rebirth,
+        Reborn,
+        StartProcess,
+        ProcessStarted,
+        Signal,
+        Resize,
+        Credit,
+        ProcessExit,
+        ReadFile,
+        WriteFile,
+        EntryMetadata,
+        BytesWritten,
+        DirEntries,
+        PortList,
+        GuestUsage,
+        Error,
     );
-    let _ = Path::parse(frame.kind, &frame.payload);
+    let _ = PathMessage::parse(frame.kind, &frame.payload);
 }
 
 /// What was understood once is understood the same way again.

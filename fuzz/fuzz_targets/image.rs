@@ -6,11 +6,11 @@ use std::{cell::RefCell, fs};
 
 use libfuzzer_sys::fuzz_target;
 use pandastack_image::{
-    Reference,
-    flatten::{self, Flat, Layer},
+    ImageReference,
+    flatten::{self, FetchedLayer, FlattenedImage},
     manifest,
     pick::pick,
-    reference::Digest,
+    reference::ImageDigest,
 };
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -22,8 +22,8 @@ thread_local! {
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes) {
-        if let Ok(reference) = Reference::parse(text, Some("docker.io")) {
-            let again = Reference::parse(&reference.to_string(), None).expect("our own form parses");
+        if let Ok(reference) = ImageReference::parse(text, Some("docker.io")) {
+            let again = ImageReference::parse(&reference.to_string(), None).expect("our own form parses");
             assert_eq!(again, reference);
         }
         let _ = manifest::document(bytes);
@@ -40,11 +40,11 @@ fn layers(folder: &TempDir, contents: &[&[u8]]) {
         let path = folder.path().join(number.to_string());
         fs::write(&path, bytes).expect("write a layer");
         // Right for layers that are not packed; others are read to their end and then refused.
-        Layer { path, unpacked: Digest::of(&Sha256::digest(bytes)) }
+        FetchedLayer { path, unpacked: ImageDigest::of(&Sha256::digest(bytes)) }
     };
-    let layers: Vec<Layer> = contents.iter().enumerate().map(put).collect();
+    let layers: Vec<FetchedLayer> = contents.iter().enumerate().map(put).collect();
     let stop = CancellationToken::new();
-    let Ok(Flat { tree, .. }) = flatten::look(&layers, Some("/work"), &stop) else { return };
+    let Ok(FlattenedImage { tree, .. }) = flatten::look(&layers, Some("/work"), &stop) else { return };
     let listing = tree.list();
     for entry in 0..listing.entries().len() {
         let path = listing.path(entry);

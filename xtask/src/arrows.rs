@@ -39,12 +39,12 @@ pub struct Arrow {
     pub from: String,
     /// The imported package's folder.
     pub to: String,
-    pub kind: Kind,
+    pub kind: ArrowKind,
 }
 
 /// Whether the arrow exists in the product or only in tests.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ArrowKind {
     Product,
     Tests,
 }
@@ -58,7 +58,7 @@ pub fn refuse(arrow: &Arrow) -> Option<String> {
     if is_bin(&arrow.from) || FREE.contains(&from) {
         return None;
     }
-    if arrow.kind == Kind::Tests && FOR_TESTS.contains(&to) {
+    if arrow.kind == ArrowKind::Tests && FOR_TESTS.contains(&to) {
         return None;
     }
     let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == from) else {
@@ -83,53 +83,53 @@ fn is_bin(folder: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn refused(from: &str, to: &str, kind: Kind) -> bool {
+    fn refused(from: &str, to: &str, kind: ArrowKind) -> bool {
         refuse(&Arrow { from: from.into(), to: to.into(), kind }).is_some()
     }
 
     #[test]
     fn an_arrow_in_the_table_passes() {
-        assert!(!refused("crates/host", "crates/vmm", Kind::Product));
-        assert!(!refused("crates/layers", "crates/vmm", Kind::Product));
+        assert!(!refused("crates/host", "crates/vmm", ArrowKind::Product));
+        assert!(!refused("crates/layers", "crates/vmm", ArrowKind::Product));
     }
 
     #[test]
     fn a_service_room_never_imports_another() {
-        assert!(refused("crates/control", "crates/host", Kind::Product));
-        assert!(refused("crates/edge", "crates/control", Kind::Tests));
-        assert!(refused("crates/host", "crates/vmm-qemu", Kind::Product));
+        assert!(refused("crates/control", "crates/host", ArrowKind::Product));
+        assert!(refused("crates/edge", "crates/control", ArrowKind::Tests));
+        assert!(refused("crates/host", "crates/vmm-qemu", ArrowKind::Product));
     }
 
     #[test]
     fn pure_rooms_import_nothing() {
-        assert!(refused("crates/model", "crates/kit", Kind::Product));
-        assert!(refused("crates/sys", "crates/model", Kind::Product));
+        assert!(refused("crates/model", "crates/kit", ArrowKind::Product));
+        assert!(refused("crates/sys", "crates/model", ArrowKind::Product));
     }
 
     #[test]
     fn parsers_of_untrusted_input_have_no_database_in_reach() {
         for room in ["crates/dockerfile", "crates/image", "crates/dial"] {
             for other in ["crates/control", "crates/host", "crates/layers", "crates/wire-public", "crates/wire-fleet"] {
-                assert!(refused(room, other, Kind::Product), "{room} {other}");
+                assert!(refused(room, other, ArrowKind::Product), "{room} {other}");
             }
         }
     }
 
     #[test]
     fn tests_may_use_the_testbed_but_the_product_may_not() {
-        assert!(!refused("crates/host", "crates/testbed", Kind::Tests));
-        assert!(refused("crates/host", "crates/testbed", Kind::Product));
+        assert!(!refused("crates/host", "crates/testbed", ArrowKind::Tests));
+        assert!(refused("crates/host", "crates/testbed", ArrowKind::Product));
     }
 
     #[test]
     fn binaries_import_anything_and_nothing_imports_them() {
-        assert!(!refused("bins/pandastack", "crates/vmm-qemu", Kind::Product));
-        assert!(refused("crates/testbed", "bins/pandastack", Kind::Product));
+        assert!(!refused("bins/pandastack", "crates/vmm-qemu", ArrowKind::Product));
+        assert!(refused("crates/testbed", "bins/pandastack", ArrowKind::Product));
     }
 
     #[test]
     fn an_unknown_room_needs_a_row() {
-        assert!(refused("crates/shiny", "crates/model", Kind::Product));
+        assert!(refused("crates/shiny", "crates/model", ArrowKind::Product));
     }
 
     #[test]

@@ -24,7 +24,7 @@ const INPUT_SECONDS_MAX: u32 = 20;
 const INPUT_BYTES_MAX: u32 = 128 * 1024;
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct FuzzArgs {
     /// Run only this target (a file of fuzz/fuzz_targets); without it, all of them
     target: Option<String>,
     /// How long each target runs
@@ -33,7 +33,7 @@ pub struct Args {
 }
 
 /// Builds the targets and runs them.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &FuzzArgs) -> Result<ExitCode> {
     let targets = match &args.target {
         Some(target) => vec![target.clone()],
         None => targets()?,

@@ -17,10 +17,10 @@ use anyhow::{Context, Result};
 
 /// Runs COMMAND in the emulated KVM host and ends with its exit code.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct KvmHostArgs {
     /// Bring a file or folder of this machine along, as PATH:GUEST_PATH (repeatable).
-    #[arg(long, value_name = "PATH:GUEST_PATH", value_parser = data_disk::Bring::parse)]
-    with: Vec<data_disk::Bring>,
+    #[arg(long, value_name = "PATH:GUEST_PATH", value_parser = data_disk::CopiedPath::parse)]
+    with: Vec<data_disk::CopiedPath>,
     /// Give up after this many seconds.
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     timeout: u64,
@@ -39,7 +39,7 @@ pub struct Args {
 }
 
 /// Prepares the two disks, runs the computer and passes on the command's exit code.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &KvmHostArgs) -> Result<ExitCode> {
     let cache = cache_folder()?;
     let root = root_image::ensure(&cache).context("prepare the root image")?;
     let scratch = scratch::Scratch::make(&cache)?;

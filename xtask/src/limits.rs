@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use crate::run;
-use crate::tidy::{self, Finding, Weight};
+use crate::tidy::{self, Finding, Severity};
 
 const PAGE: &str = "docs/limits.md";
 
@@ -38,7 +38,7 @@ pub fn check() -> Result<Option<Finding>> {
         line: behind,
         rule: "limit without a line",
         fix: "run `cargo xtask limits`, and tell above what happens past a new limit".to_owned(),
-        weight: Weight::Refusal,
+        severity: Severity::Refusal,
     }))
 }
 

@@ -33,9 +33,9 @@ enum Command {
     /// Write docs/openapi.json from the code.
     Openapi,
     /// Build the fuzz targets and run them, each for some time.
-    Fuzz(fuzz::Args),
+    Fuzz(fuzz::FuzzArgs),
     /// Run a command in the emulated KVM host, a machine whose /dev/kvm is real.
-    KvmHost(kvm_host::Args),
+    KvmHost(kvm_host::KvmHostArgs),
 }
 
 fn main() -> ExitCode {

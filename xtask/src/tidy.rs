@@ -4,6 +4,7 @@
 mod manifests;
 mod rules;
 mod scrub;
+mod type_names;
 
 use std::fmt;
 use std::fs;
@@ -11,6 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use type_names::TypeNames;
 
 use crate::{limits, run};
 
@@ -24,23 +26,23 @@ pub struct Finding {
     pub line: usize,
     pub rule: &'static str,
     pub fix: String,
-    pub weight: Weight,
+    pub severity: Severity,
 }
 
 /// Whether a finding fails the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weight {
+pub enum Severity {
     Refusal,
     Warning,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let weight = match self.weight {
-            Weight::Refusal => "refused",
-            Weight::Warning => "warning",
+        let severity = match self.severity {
+            Severity::Refusal => "refused",
+            Severity::Warning => "warning",
         };
-        write!(out, "{}:{}: {weight}: {}: {}", self.file, self.line, self.rule, self.fix)
+        write!(out, "{}:{}: {severity}: {}: {}", self.file, self.line, self.rule, self.fix)
     }
 }
 
@@ -52,9 +54,11 @@ pub fn run() -> Result<ExitCode> {
     for folder in SOURCES.iter().map(|folder| run::workspace().join(folder)).filter(|folder| folder.exists()) {
         gather(&folder, &mut files)?;
     }
+    let mut type_names = TypeNames::default();
     for file in &files {
         let text = fs::read_to_string(run::workspace().join(file)).with_context(|| format!("read {file}"))?;
         findings.extend(rules::check(file, &text));
+        findings.extend(type_names.check(file, &text));
     }
     let documents = documents()?;
     for file in &documents {
@@ -64,7 +68,7 @@ pub fn run() -> Result<ExitCode> {
     for finding in &findings {
         println!("{finding}");
     }
-    let refusals = findings.iter().filter(|finding| finding.weight == Weight::Refusal).count();
+    let refusals = findings.iter().filter(|finding| finding.severity == Severity::Refusal).count();
     println!(
         "tidy: {} files, {refusals} refusals, {} warnings",
         files.len() + documents.len(),

@@ -4,7 +4,7 @@
 
 use std::{error::Error, io::Write, net::SocketAddr, process::ExitCode, rc::Rc};
 
-use pandastack_guest::{Agent, Bystander, Machine, System, boot, serve};
+use pandastack_guest::{Agent, MachineSystem, RecordingSystem, System, boot, serve};
 use pandastack_wire_guest::AGENT_PORT;
 use tokio::{net::TcpListener, runtime::Builder};
 
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
 fn booted() -> Result<Settings, Box<dyn Error>> {
     let orders = boot::run()?;
     let listen = SocketAddr::from(([0, 0, 0, 0], AGENT_PORT));
-    Ok(Settings { listen, secret: orders.secret, system: Box::new(Machine::open()?) })
+    Ok(Settings { listen, secret: orders.secret, system: Box::new(MachineSystem::open()?) })
 }
 
 fn from_arguments() -> Result<Settings, Box<dyn Error>> {
@@ -47,7 +47,7 @@ fn from_arguments() -> Result<Settings, Box<dyn Error>> {
                 .ok_or("the secret must be hex digits")?;
             // Adopts orphaned descendants, as the first process would.
             nix::sys::prctl::set_child_subreaper(true)?;
-            Ok(Settings { listen: listen.parse()?, secret, system: Box::<Bystander>::default() })
+            Ok(Settings { listen: listen.parse()?, secret, system: Box::<RecordingSystem>::default() })
         }
         _ => Err("usage: guestd --listen ADDR:PORT --secret HEX (or as the first process of a machine)".into()),
     }

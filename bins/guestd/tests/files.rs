@@ -7,22 +7,22 @@ use std::{
 
 use crate::common::{Agent, Client, wait_for};
 use pandastack_wire_guest::{
-    self as wire, Credit, Entries, Entry, EntryKind, ErrorKind, Frame, Kind, Message, Meta, Read, WINDOW_BYTES, Write,
-    Written,
+    self as wire, BytesWritten, Credit, DirEntries, DirEntry, DirEntryKind, EntryMetadata, ErrorKind, Frame, FrameKind,
+    Message, ReadFile, WINDOW_BYTES, WriteFile,
 };
 
 const CHUNK: usize = 256 * 1024;
 
-fn path_frame(path: &Path, kind: Kind) -> Frame {
-    wire::Path { path: path.to_str().unwrap().into() }.frame(1, kind)
+fn path_frame(path: &Path, kind: FrameKind) -> Frame {
+    wire::PathMessage { path: path.to_str().unwrap().into() }.frame(1, kind)
 }
 
 fn write_frame(path: &Path, mode: Option<u32>) -> Frame {
-    Write { path: path.to_str().unwrap().into(), mode }.frame(1)
+    WriteFile { path: path.to_str().unwrap().into(), mode }.frame(1)
 }
 
 fn read_frame(path: &Path) -> Frame {
-    Read { path: path.to_str().unwrap().into() }.frame(1)
+    ReadFile { path: path.to_str().unwrap().into() }.frame(1)
 }
 
 /// Sends contents in blocks within the window, and returns the number of bytes written.
@@ -31,28 +31,28 @@ fn upload(client: &mut Client, path: &Path, mode: Option<u32>, blocks: usize, bl
     let mut window = WINDOW_BYTES;
     for _ in 0..blocks {
         while window < block.len() {
-            window += Credit::parse(&client.expect(1, Kind::Credit).payload).unwrap().bytes as usize;
+            window += Credit::parse(&client.expect(1, FrameKind::Credit).payload).unwrap().bytes as usize;
         }
-        client.send(Frame::new(1, Kind::Data, block.to_vec()));
+        client.send(Frame::new(1, FrameKind::Data, block.to_vec()));
         window -= block.len();
     }
-    client.send(Frame::new(1, Kind::Data, Vec::new()).end());
+    client.send(Frame::new(1, FrameKind::Data, Vec::new()).end());
     loop {
         let frame = client.next(1);
         match frame.kind {
-            Kind::Credit => {}
-            Kind::Written => return Written::parse(&frame.payload).unwrap().bytes,
+            FrameKind::Credit => {}
+            FrameKind::Written => return BytesWritten::parse(&frame.payload).unwrap().bytes,
             _ => panic!("{:?}", wire::Error::parse(&frame.payload)),
         }
     }
 }
 
 /// Receives contents piece by piece, and returns the agent's description of the file.
-fn download(client: &mut Client, path: &Path, mut piece: impl FnMut(&[u8])) -> Entry {
+fn download(client: &mut Client, path: &Path, mut piece: impl FnMut(&[u8])) -> DirEntry {
     client.send(read_frame(path));
-    let meta = Meta::parse(&client.expect(1, Kind::Meta).payload).unwrap();
+    let meta = EntryMetadata::parse(&client.expect(1, FrameKind::Meta).payload).unwrap();
     loop {
-        let frame = client.expect(1, Kind::Data);
+        let frame = client.expect(1, FrameKind::Data);
         piece(&frame.payload);
         if frame.flags.is_end() {
             return meta.entry;
@@ -77,7 +77,7 @@ fn what_is_written_is_read_back() {
     let mut contents = Vec::new();
     let entry = download(&mut client, &path, |piece| contents.extend_from_slice(piece));
     assert_eq!(contents, b"abcabcabc");
-    assert_eq!((entry.name.as_str(), entry.kind, entry.size, entry.mode), ("file", EntryKind::File, 9, 0o644));
+    assert_eq!((entry.name.as_str(), entry.kind, entry.size, entry.mode), ("file", DirEntryKind::File, 9, 0o644));
     assert_eq!(upload(&mut client, &path, Some(0o4750), 0, b""), 0);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o4750);
     download(&mut client, &path, |piece| assert!(piece.is_empty()));
@@ -128,12 +128,12 @@ fn an_unfinished_write_leaves_nothing() {
     fs::write(&path, "old").unwrap();
     let begin = |client: &mut Client| {
         client.send(write_frame(&path, None));
-        client.send(Frame::new(1, Kind::Data, b"half".to_vec()));
+        client.send(Frame::new(1, FrameKind::Data, b"half".to_vec()));
         wait_for("the temporary file", || names_in(folder.path()).len() == 2);
         assert_eq!(fs::read(&path).unwrap(), b"old");
     };
     begin(&mut client);
-    client.send_empty(1, Kind::Cancel);
+    client.send_empty(1, FrameKind::Cancel);
     client.expect_error(1, ErrorKind::Cancelled);
     assert_eq!(names_in(folder.path()), ["file"]);
     begin(&mut client);
@@ -146,14 +146,14 @@ fn an_unfinished_write_leaves_nothing() {
 fn too_much_data_ends_the_channel_only() {
     let (agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let mut client = agent.connect();
-    client.send_empty(2, Kind::Quiesce);
-    client.expect(2, Kind::Done);
+    client.send_empty(2, FrameKind::Quiesce);
+    client.expect(2, FrameKind::Done);
     // While file systems are frozen nothing is consumed, so only one window can be sent.
     client.send(write_frame(&folder.path().join("file"), None));
-    (0..5).for_each(|_| client.send(Frame::new(1, Kind::Data, vec![0; CHUNK])));
+    (0..5).for_each(|_| client.send(Frame::new(1, FrameKind::Data, vec![0; CHUNK])));
     client.expect_error(1, ErrorKind::Invalid);
-    client.send_empty(2, Kind::Thaw);
-    client.expect(2, Kind::Done);
+    client.send_empty(2, FrameKind::Thaw);
+    client.expect(2, FrameKind::Done);
     assert_eq!(names_in(folder.path()), [""; 0]);
     assert_eq!(upload(&mut client, &folder.path().join("file"), None, 1, b"fine"), 4);
 }
@@ -168,11 +168,11 @@ fn listings_are_sorted_and_complete() {
     symlink("/nowhere", folder.path().join("z link")).unwrap();
     fs::write(folder.path().join("sized"), "12345").unwrap();
     fs::write(folder.path().join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"z\xff")), "").unwrap();
-    client.send(path_frame(folder.path(), Kind::List));
+    client.send(path_frame(folder.path(), FrameKind::List));
     let (mut entries, mut frames) = (Vec::new(), 0);
     loop {
-        let frame = client.expect(1, Kind::Entries);
-        entries.extend(Entries::parse(&frame.payload).unwrap().entries);
+        let frame = client.expect(1, FrameKind::Entries);
+        entries.extend(DirEntries::parse(&frame.payload).unwrap().entries);
         frames += 1;
         if frame.flags.is_end() {
             break;
@@ -181,9 +181,12 @@ fn listings_are_sorted_and_complete() {
     assert_eq!((entries.len(), frames > 1), (3004, true));
     assert!(entries.is_sorted_by_key(|entry| entry.name.clone()));
     let by_name = |name: &str| entries.iter().find(|entry| entry.name == name).unwrap();
-    assert_eq!(by_name("a folder").kind, EntryKind::Directory);
-    assert_eq!((by_name("z link").kind, by_name("z link").target.as_deref()), (EntryKind::Symlink, Some("/nowhere")));
-    assert_eq!((by_name("sized").size, by_name("z\u{fffd}").kind), (5, EntryKind::File));
+    assert_eq!(by_name("a folder").kind, DirEntryKind::Directory);
+    assert_eq!(
+        (by_name("z link").kind, by_name("z link").target.as_deref()),
+        (DirEntryKind::Symlink, Some("/nowhere"))
+    );
+    assert_eq!((by_name("sized").size, by_name("z\u{fffd}").kind), (5, DirEntryKind::File));
 }
 
 #[test]
@@ -192,15 +195,15 @@ fn stat_describes_without_following() {
     let mut client = agent.connect();
     symlink("target", folder.path().join("link")).unwrap();
     let mut stat = |path: &Path| {
-        client.send(path_frame(path, Kind::Stat));
-        let frame = client.expect(1, Kind::Meta);
+        client.send(path_frame(path, FrameKind::Stat));
+        let frame = client.expect(1, FrameKind::Meta);
         assert!(frame.flags.is_end());
-        Meta::parse(&frame.payload).unwrap().entry
+        EntryMetadata::parse(&frame.payload).unwrap().entry
     };
     assert_eq!(stat(&folder.path().join("link")).target.as_deref(), Some("target"));
     let root = stat(Path::new("/"));
-    assert_eq!((root.name.as_str(), root.kind), ("/", EntryKind::Directory));
-    assert_eq!(stat(Path::new("/dev/null")).kind, EntryKind::Other);
+    assert_eq!((root.name.as_str(), root.kind), ("/", DirEntryKind::Directory));
+    assert_eq!(stat(Path::new("/dev/null")).kind, DirEntryKind::Other);
     assert!(stat(Path::new("/etc/passwd")).modified > 0);
 }
 
@@ -214,12 +217,12 @@ fn delete_is_thorough_and_careful() {
     symlink(folder.path(), tree.join("deep/up")).unwrap();
     symlink("kept", folder.path().join("link")).unwrap();
     for path in [tree, folder.path().join("link"), folder.path().join("never was"), folder.path().join("never/was")] {
-        client.send(path_frame(&path, Kind::Delete));
-        client.expect(1, Kind::Done);
+        client.send(path_frame(&path, FrameKind::Delete));
+        client.expect(1, FrameKind::Done);
     }
     assert_eq!(names_in(folder.path()), ["kept"]);
     for path in ["/", "//", "/.", "/..", "/tmp/..", "/usr/bin/../.."] {
-        client.send(path_frame(Path::new(path), Kind::Delete));
+        client.send(path_frame(Path::new(path), FrameKind::Delete));
         client.expect_error(1, ErrorKind::Invalid);
     }
 }
@@ -245,11 +248,11 @@ fn refusals_are_told_apart() {
         (write_frame(Path::new("/dev/null"), None), ErrorKind::WrongType),
         (write_frame(Path::new("/etc/passwd/x"), None), ErrorKind::WrongType),
         (write_frame(Path::new("tmp/x"), None), ErrorKind::Invalid),
-        (path_frame(missing, Kind::List), ErrorKind::Missing),
-        (path_frame(file, Kind::List), ErrorKind::WrongType),
-        (path_frame(Path::new("."), Kind::List), ErrorKind::Invalid),
-        (path_frame(missing, Kind::Stat), ErrorKind::Missing),
-        (path_frame(Path::new("x"), Kind::Delete), ErrorKind::Invalid),
+        (path_frame(missing, FrameKind::List), ErrorKind::Missing),
+        (path_frame(file, FrameKind::List), ErrorKind::WrongType),
+        (path_frame(Path::new("."), FrameKind::List), ErrorKind::Invalid),
+        (path_frame(missing, FrameKind::Stat), ErrorKind::Missing),
+        (path_frame(Path::new("x"), FrameKind::Delete), ErrorKind::Invalid),
     ];
     for (frame, kind) in cases {
         client.send(frame);
@@ -262,7 +265,7 @@ fn refusals_are_told_apart() {
         std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "small"]).arg(&small).status();
     if mounted.is_ok_and(|status| status.success()) {
         client.send(write_frame(&small.join("file"), None));
-        client.send(Frame::new(1, Kind::Data, vec![1; CHUNK]).end());
+        client.send(Frame::new(1, FrameKind::Data, vec![1; CHUNK]).end());
         client.expect_error(1, ErrorKind::Full);
         assert_eq!(names_in(&small), [""; 0]);
         std::process::Command::new("umount").arg(&small).status().unwrap();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Agent, argv, shell};
 use bytes::Bytes;
-use pandastack_wire_guest::{ErrorKind, Exit, Kind, Message, Start, WINDOW_BYTES};
+use pandastack_wire_guest::{ErrorKind, FrameKind, Message, ProcessExit, StartProcess, WINDOW_BYTES};
 
 #[test]
 fn output_stops_at_the_window_and_others_go_on() {
@@ -13,7 +13,7 @@ fn output_stops_at_the_window_and_others_go_on() {
     client.start(1, argv(&["yes"]));
     let mut received = 0;
     while received < WINDOW_BYTES {
-        received += client.expect(1, Kind::Stdout).payload.len();
+        received += client.expect(1, FrameKind::Stdout).payload.len();
     }
     assert_eq!(received, WINDOW_BYTES);
     // Stalled: other channels still answer, and no byte arrives before credit is given.
@@ -26,10 +26,10 @@ fn output_stops_at_the_window_and_others_go_on() {
     client.credit(1, 1000);
     let mut more = 0;
     while more < 1000 {
-        more += client.expect(1, Kind::Stdout).payload.len();
+        more += client.expect(1, FrameKind::Stdout).payload.len();
     }
     assert_eq!(more, 1000);
-    client.send_empty(1, Kind::Cancel);
+    client.send_empty(1, FrameKind::Cancel);
     client.finish(1);
 }
 
@@ -44,7 +44,7 @@ fn both_streams_share_one_window() {
     }
     assert_eq!(received, WINDOW_BYTES);
     client.ping(2);
-    client.send_empty(1, Kind::Cancel);
+    client.send_empty(1, FrameKind::Cancel);
     assert_eq!(client.finish(1).exit.code, 143);
 }
 
@@ -58,7 +58,7 @@ fn large_output_arrives_whole_and_before_the_exit() {
     client.start(1, shell(&format!("head -c {} /dev/zero", WINDOW_BYTES + 50_000)));
     let mut received = 0;
     while received < WINDOW_BYTES {
-        received += client.expect(1, Kind::Stdout).payload.len();
+        received += client.expect(1, FrameKind::Stdout).payload.len();
     }
     client.ping(2);
     client.credit(1, 100_000);
@@ -76,13 +76,13 @@ fn a_ping_overtakes_bulk() {
     // Sockets, lanes and pipes are full. The answer overtakes all frames that still wait in the
     // agent.
     std::thread::sleep(Duration::from_millis(100));
-    client.send_empty(99, Kind::Ping);
+    client.send_empty(99, FrameKind::Ping);
     let begun = Instant::now();
     let mut bulk = 0;
     loop {
         let frame = client.arrive().unwrap();
         match frame.kind {
-            Kind::Pong => break,
+            FrameKind::Pong => break,
             _ => bulk += frame.payload.len(),
         }
     }
@@ -109,17 +109,18 @@ fn many_channels_run_at_once() {
     let mut client = agent.connect();
     for channel in 0..200 {
         client.send(
-            Start { stdin: true, ..shell(&format!("cat; echo {channel}; exit {}", channel % 100)) }.frame(channel),
+            StartProcess { stdin: true, ..shell(&format!("cat; echo {channel}; exit {}", channel % 100)) }
+                .frame(channel),
         );
     }
     for channel in (0..200).rev() {
-        client.expect(channel, Kind::Started);
-        client.send(pandastack_wire_guest::Frame::new(channel, Kind::Stdin, Bytes::from_static(b"in ")).end());
+        client.expect(channel, FrameKind::Started);
+        client.send(pandastack_wire_guest::Frame::new(channel, FrameKind::Stdin, Bytes::from_static(b"in ")).end());
     }
     for channel in 0..200 {
         let output = client.finish(channel);
         assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("in {channel}\n"));
-        assert_eq!(output.exit, Exit { code: (channel % 100) as i32, timed_out: false, signal: None });
+        assert_eq!(output.exit, ProcessExit { code: (channel % 100) as i32, timed_out: false, signal: None });
     }
 }
 
@@ -128,11 +129,11 @@ fn the_number_of_channels_is_limited() {
     let agent = Agent::start();
     let mut client = agent.connect();
     for channel in 0..256 {
-        client.start(channel, Start { stdin: true, ..argv(&["cat"]) });
+        client.start(channel, StartProcess { stdin: true, ..argv(&["cat"]) });
     }
     client.send(shell("true").frame(256));
     client.expect_error(256, ErrorKind::Full);
-    client.send_empty(0, Kind::Cancel);
+    client.send_empty(0, FrameKind::Cancel);
     client.finish(0);
     assert_eq!(client.shell(256, "echo room"), "room\n");
 }

@@ -3,21 +3,22 @@ use std::fs;
 
 use crate::common::{Agent, Client, alive, argv, shell, wait_for};
 use pandastack_wire_guest::{
-    Attach, Credit, ErrorKind, Feed, Forget, Frame, Kind, Message, Position, Process, ProcessList, Spawn, Start, Tell,
-    WINDOW_BYTES, Which, Written, frame_cost,
+    AttachProcess, BytesWritten, Credit, ErrorKind, ForgetProcess, Frame, FrameKind, ListProcesses, Message,
+    OutputPosition, ProcessList, ProcessReport, SignalProcess, SpawnProcess, StartProcess, WINDOW_BYTES, WriteStdin,
+    frame_cost,
 };
 
 /// Output that the agent keeps of one process.
 const KEPT: u64 = 512 * 1024;
 
-fn spawn(client: &mut Client, start: Start) -> Process {
-    client.send(Spawn { start, tag: Some("mine".into()) }.frame(1));
-    Process::parse(&client.expect(1, Kind::Process).payload).unwrap()
+fn spawn(client: &mut Client, start: StartProcess) -> ProcessReport {
+    client.send(SpawnProcess { start, tag: Some("mine".into()) }.frame(1));
+    ProcessReport::parse(&client.expect(1, FrameKind::Process).payload).unwrap()
 }
 
-fn list(client: &mut Client, id: Option<u64>) -> Vec<Process> {
-    client.send(Which { id }.frame(2));
-    ProcessList::parse(&client.expect(2, Kind::ProcessList).payload).unwrap().processes
+fn list(client: &mut Client, id: Option<u64>) -> Vec<ProcessReport> {
+    client.send(ListProcesses { id }.frame(2));
+    ProcessList::parse(&client.expect(2, FrameKind::ProcessList).payload).unwrap().processes
 }
 
 /// Output that a reader received.
@@ -27,11 +28,11 @@ struct Seen {
     positions: Vec<u64>,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
-    last: Process,
+    last: ProcessReport,
 }
 
 fn attach(client: &mut Client, channel: u32, id: u64, offset: u64, follow: bool) -> Seen {
-    client.send(Attach { id, offset, follow }.frame(channel));
+    client.send(AttachProcess { id, offset, follow }.frame(channel));
     read(client, channel)
 }
 
@@ -40,11 +41,11 @@ fn read(client: &mut Client, channel: u32) -> Seen {
     loop {
         let frame = client.next(channel);
         match frame.kind {
-            Kind::Position => positions.push(Position::parse(&frame.payload).unwrap().offset),
-            Kind::Stdout => stdout.extend_from_slice(&frame.payload),
-            Kind::Stderr => stderr.extend_from_slice(&frame.payload),
-            Kind::Process => {
-                let last = Process::parse(&frame.payload).unwrap();
+            FrameKind::Position => positions.push(OutputPosition::parse(&frame.payload).unwrap().offset),
+            FrameKind::Stdout => stdout.extend_from_slice(&frame.payload),
+            FrameKind::Stderr => stderr.extend_from_slice(&frame.payload),
+            FrameKind::Process => {
+                let last = ProcessReport::parse(&frame.payload).unwrap();
                 return Seen { positions, stdout, stderr, last };
             }
             _ => panic!("{frame:?}"),
@@ -53,7 +54,7 @@ fn read(client: &mut Client, channel: u32) -> Seen {
     }
 }
 
-fn ended(client: &mut Client, id: u64) -> Process {
+fn ended(client: &mut Client, id: u64) -> ProcessReport {
     let mut found = None;
     wait_for("the end of the process", || {
         found = list(client, Some(id)).pop().filter(|process| process.ended.is_some());
@@ -81,14 +82,14 @@ fn a_process_outlives_its_connection_and_is_read_from_any_offset_by_many() {
     let rest = attach(&mut two, 3, 1, 8, false);
     assert_eq!(rest.stdout.len() + rest.stderr.len(), 10, "an offset counts both streams");
     assert_eq!(attach(&mut two, 4, 1, 18, true).stdout, b"");
-    two.send(Attach { id: 1, offset: 19, follow: true }.frame(5));
+    two.send(AttachProcess { id: 1, offset: 19, follow: true }.frame(5));
     two.expect_error(5, ErrorKind::Invalid);
     for frame in [
-        Attach { id: 7, offset: 0, follow: true }.frame(6),
-        Which { id: Some(7) }.frame(6),
-        Tell { id: 7, number: 15 }.frame(6),
-        Forget { id: 7 }.frame(6),
-        Feed { id: 7, close: true }.frame(6),
+        AttachProcess { id: 7, offset: 0, follow: true }.frame(6),
+        ListProcesses { id: Some(7) }.frame(6),
+        SignalProcess { id: 7, number: 15 }.frame(6),
+        ForgetProcess { id: 7 }.frame(6),
+        WriteStdin { id: 7, close: true }.frame(6),
     ] {
         two.send(frame);
         two.expect_error(6, ErrorKind::Missing);
@@ -99,9 +100,11 @@ fn a_process_outlives_its_connection_and_is_read_from_any_offset_by_many() {
 fn a_start_that_fails_leaves_nothing() {
     let agent = Agent::start();
     let mut client = agent.connect();
-    client.send(Spawn { start: argv(&["no-such-program"]), tag: None }.frame(1));
+    client.send(SpawnProcess { start: argv(&["no-such-program"]), tag: None }.frame(1));
     client.expect_error(1, ErrorKind::Missing);
-    client.send(Spawn { start: Start { cwd: Some("/nowhere".into()), ..shell("true") }, tag: None }.frame(1));
+    client.send(
+        SpawnProcess { start: StartProcess { cwd: Some("/nowhere".into()), ..shell("true") }, tag: None }.frame(1),
+    );
     client.expect_error(1, ErrorKind::Missing);
     assert!(list(&mut client, None).is_empty());
     assert_eq!(spawn(&mut client, shell("true")).id, 3, "numbers are not used twice");
@@ -116,10 +119,10 @@ fn the_oldest_output_goes_first_and_a_slow_reader_is_told_so() {
     );
     let folder = tempfile::tempdir().unwrap();
     let go = folder.path().join("go");
-    let variable = pandastack_wire_guest::Variable { name: "GO".into(), value: go.to_str().unwrap().into() };
-    let id = spawn(&mut client, Start { env: vec![variable], ..start }).id;
+    let variable = pandastack_wire_guest::EnvVariable { name: "GO".into(), value: go.to_str().unwrap().into() };
+    let id = spawn(&mut client, StartProcess { env: vec![variable], ..start }).id;
     // A reader that gives no credit beyond its first window.
-    client.send(Attach { id, offset: 0, follow: true }.frame(3));
+    client.send(AttachProcess { id, offset: 0, follow: true }.frame(3));
     fs::write(&go, "").unwrap();
     let process = ended(&mut client, id);
     let total = 300_000 + 4_000_000 + 4;
@@ -138,16 +141,16 @@ fn the_oldest_output_goes_first_and_a_slow_reader_is_told_so() {
 fn input_is_written_and_closed() {
     let agent = Agent::start();
     let mut client = agent.connect();
-    let id = spawn(&mut client, Start { stdin: true, ..shell("cat; echo done") }).id;
+    let id = spawn(&mut client, StartProcess { stdin: true, ..shell("cat; echo done") }).id;
     for (text, close) in [("first ", false), ("second ", false), ("", true)] {
-        client.send(Feed { id, close }.frame(5));
-        client.send(Frame::new(5, Kind::Data, text.as_bytes().to_vec()).end());
-        let written = Written::parse(&client.expect(5, Kind::Written).payload).unwrap();
+        client.send(WriteStdin { id, close }.frame(5));
+        client.send(Frame::new(5, FrameKind::Data, text.as_bytes().to_vec()).end());
+        let written = BytesWritten::parse(&client.expect(5, FrameKind::Written).payload).unwrap();
         assert_eq!(written.bytes, text.len() as u64);
     }
     assert_eq!(attach(&mut client, 6, id, 0, true).stdout, b"first second done\n");
     for id in [id, spawn(&mut client, shell("sleep 60")).id] {
-        client.send(Feed { id, close: false }.frame(5));
+        client.send(WriteStdin { id, close: false }.frame(5));
         client.expect_error(5, ErrorKind::Denied);
     }
 }
@@ -156,26 +159,26 @@ fn input_is_written_and_closed() {
 fn much_input_reaches_a_process_that_reads_and_none_waits_for_one_that_does_not() {
     let agent = Agent::start();
     let mut client = agent.connect();
-    let reads = spawn(&mut client, Start { stdin: true, ..shell("wc -c") }).id;
-    client.send(Feed { id: reads, close: true }.frame(5));
+    let reads = spawn(&mut client, StartProcess { stdin: true, ..shell("wc -c") }).id;
+    client.send(WriteStdin { id: reads, close: true }.frame(5));
     let (mut window, block) = (WINDOW_BYTES, vec![b'x'; 256 * 1024]);
     for _ in 0..16 {
         while window < block.len() {
-            window += Credit::parse(&client.expect(5, Kind::Credit).payload).unwrap().bytes as usize;
+            window += Credit::parse(&client.expect(5, FrameKind::Credit).payload).unwrap().bytes as usize;
         }
         window -= block.len();
-        client.send(Frame::new(5, Kind::Data, block.clone()));
+        client.send(Frame::new(5, FrameKind::Data, block.clone()));
     }
-    client.send(Frame::new(5, Kind::Data, Vec::new()).end());
-    while client.next(5).kind == Kind::Credit {}
+    client.send(Frame::new(5, FrameKind::Data, Vec::new()).end());
+    while client.next(5).kind == FrameKind::Credit {}
     assert_eq!(attach(&mut client, 6, reads, 0, true).stdout, b"4194304\n");
-    let deaf = spawn(&mut client, Start { stdin: true, ..shell("exec sleep 60") }).id;
-    client.send(Feed { id: deaf, close: false }.frame(7));
+    let deaf = spawn(&mut client, StartProcess { stdin: true, ..shell("exec sleep 60") }).id;
+    client.send(WriteStdin { id: deaf, close: false }.frame(7));
     for _ in 0..4 {
-        client.send(Frame::new(7, Kind::Data, block.clone()));
+        client.send(Frame::new(7, FrameKind::Data, block.clone()));
     }
-    client.send(Feed { id: deaf, close: false }.frame(8));
-    client.send(Frame::new(8, Kind::Data, block.clone()));
+    client.send(WriteStdin { id: deaf, close: false }.frame(8));
+    client.send(Frame::new(8, FrameKind::Data, block.clone()));
     client.expect_error(8, ErrorKind::Full);
 }
 
@@ -185,23 +188,23 @@ fn signals_and_the_end_reach_the_whole_group() {
     let mut client = agent.connect();
     let polite = spawn(&mut client, shell("trap 'echo caught; exit 3' TERM; echo up; while :; do sleep 0.01; done")).id;
     wait_for("its first word", || list(&mut client, Some(polite))[0].stdout_bytes > 0);
-    client.send(Tell { id: polite, number: 15 }.frame(3));
-    client.expect(3, Kind::Done);
+    client.send(SignalProcess { id: polite, number: 15 }.frame(3));
+    client.expect(3, FrameKind::Done);
     let end = ended(&mut client, polite).ended.unwrap();
     assert_eq!((end.code, end.signal), (3, None));
-    client.send(Tell { id: polite, number: 15 }.frame(3));
+    client.send(SignalProcess { id: polite, number: 15 }.frame(3));
     client.expect_error(3, ErrorKind::Denied);
-    client.send(Tell { id: polite, number: 99 }.frame(3));
+    client.send(SignalProcess { id: polite, number: 99 }.frame(3));
     client.expect_error(3, ErrorKind::Invalid);
 
     let group = spawn(&mut client, shell("trap '' TERM; sleep 601 & sleep 602 & echo $!; wait; wait")).id;
     wait_for("its first word", || list(&mut client, Some(group))[0].stdout_bytes > 0);
     let child: u32 = String::from_utf8(attach(&mut client, 4, group, 0, false).stdout).unwrap().trim().parse().unwrap();
     assert!(alive(child));
-    client.send(Attach { id: group, offset: 0, follow: true }.frame(5));
-    client.expect(5, Kind::Position);
-    client.send(Forget { id: group }.frame(6));
-    client.expect(6, Kind::Done);
+    client.send(AttachProcess { id: group, offset: 0, follow: true }.frame(5));
+    client.expect(5, FrameKind::Position);
+    client.send(ForgetProcess { id: group }.frame(6));
+    client.expect(6, FrameKind::Done);
     wait_for("the child's end", || !alive(child));
     let seen = read(&mut client, 5);
     assert_eq!(seen.last.ended.unwrap().signal, Some(9), "a reader still sees the end");
@@ -213,7 +216,7 @@ fn signals_and_the_end_reach_the_whole_group() {
 fn a_deadline_ends_it() {
     let agent = Agent::start();
     let mut client = agent.connect();
-    let id = spawn(&mut client, Start { deadline_ms: Some(200), ..shell("sleep 600 & sleep 600") }).id;
+    let id = spawn(&mut client, StartProcess { deadline_ms: Some(200), ..shell("sleep 600 & sleep 600") }).id;
     let end = ended(&mut client, id).ended.unwrap();
     assert!(end.timed_out && end.signal == Some(15), "{end:?}");
     wait_for("the end of all children", || agent.children().is_empty());
@@ -235,7 +238,7 @@ fn the_oldest_that_has_ended_makes_room() {
     for _ in 0..62 {
         spawn(&mut client, shell("sleep 600"));
     }
-    client.send(Spawn { start: shell("true"), tag: None }.frame(1));
+    client.send(SpawnProcess { start: shell("true"), tag: None }.frame(1));
     client.expect_error(1, ErrorKind::Full);
 }
 
@@ -248,13 +251,13 @@ fn text_is_never_cut_inside_a_character() {
         shell(r"printf '\360\237'; sleep 0.2; printf x >&2; sleep 0.2; printf '\230\200'; sleep 0.2; printf '\303'"),
     )
     .id;
-    client.send(Attach { id, offset: 0, follow: true }.frame(3));
+    client.send(AttachProcess { id, offset: 0, follow: true }.frame(3));
     let mut pieces = Vec::new();
     loop {
         let frame = client.next(3);
         match frame.kind {
-            Kind::Process => break,
-            Kind::Position => {}
+            FrameKind::Process => break,
+            FrameKind::Position => {}
             _ => pieces.push(frame.payload.to_vec()),
         }
     }

@@ -12,8 +12,8 @@ use nix::{
 
 use crate::common::{Agent, Client, PATIENCE, SECRET, alive, shell, wait_for};
 use pandastack_wire_guest::{
-    Error, ErrorKind, Figures, Frame, Identity, Kind, Message, PortList, Rebirth, Reborn, Start, Variable, Volume,
-    Volumes,
+    EnvVariable, Error, ErrorKind, Frame, FrameKind, GuestUsage, Identity, Message, PortList, Rebirth, Reborn,
+    StartProcess, VolumeDevice, VolumeDevices,
 };
 
 fn rebirth(secret: &[u8], identity: Option<Identity>) -> Rebirth {
@@ -21,7 +21,7 @@ fn rebirth(secret: &[u8], identity: Option<Identity>) -> Rebirth {
 }
 
 fn identity(env: &[(&str, &str)]) -> Identity {
-    let env = env.iter().map(|(name, value)| Variable { name: (*name).into(), value: (*value).into() }).collect();
+    let env = env.iter().map(|(name, value)| EnvVariable { name: (*name).into(), value: (*value).into() }).collect();
     Identity { hostname: "other".into(), machine_id: "0".repeat(32), env, network: None }
 }
 
@@ -29,7 +29,7 @@ fn identity(env: &[(&str, &str)]) -> Identity {
 fn hung_up(client: &mut Client) -> Option<ErrorKind> {
     let mut kind = None;
     while let Some(frame) = client.arrive() {
-        if frame.kind == Kind::Error {
+        if frame.kind == FrameKind::Error {
             kind = Some(Error::parse(&frame.payload).unwrap().kind);
         }
     }
@@ -46,7 +46,7 @@ fn only_the_secret_opens() {
     }
     // Nothing works before `Hello`.
     for frame in
-        [Frame::new(0, Kind::Ping, vec![]), rebirth(b"mine", None).frame(0), shell("touch /tmp/never").frame(1)]
+        [Frame::new(0, FrameKind::Ping, vec![]), rebirth(b"mine", None).frame(0), shell("touch /tmp/never").frame(1)]
     {
         let mut client = agent.connect_silently();
         client.send(frame);
@@ -59,9 +59,9 @@ fn only_the_secret_opens() {
 fn nonsense_ends_its_connection_and_nothing_else() {
     let agent = Agent::start();
     let mut bystander = agent.connect();
-    bystander.start(1, Start { stdin: true, ..shell("cat") });
+    bystander.start(1, StartProcess { stdin: true, ..shell("cat") });
     let header = |length: u32, kind: u8, reserved: u8| {
-        let mut bytes = Frame::new(0, Kind::Ping, vec![]).header();
+        let mut bytes = Frame::new(0, FrameKind::Ping, vec![]).header();
         bytes[..4].copy_from_slice(&length.to_le_bytes());
         (bytes[8], bytes[10]) = (kind, reserved);
         bytes.to_vec()
@@ -82,12 +82,12 @@ fn nonsense_ends_its_connection_and_nothing_else() {
         }
     }
     let broken = [
-        (Kind::Credit, &b"\xff"[..]),
-        (Kind::Signal, b""),
-        (Kind::Resize, b"\x00"),
-        (Kind::Hello, b""),
-        (Kind::Stdout, b"x"),
-        (Kind::Exit, b""),
+        (FrameKind::Credit, &b"\xff"[..]),
+        (FrameKind::Signal, b""),
+        (FrameKind::Resize, b"\x00"),
+        (FrameKind::Hello, b""),
+        (FrameKind::Stdout, b"x"),
+        (FrameKind::Exit, b""),
     ];
     for (kind, payload) in broken {
         let mut client = agent.connect();
@@ -95,10 +95,10 @@ fn nonsense_ends_its_connection_and_nothing_else() {
         assert_eq!(hung_up(&mut client), Some(ErrorKind::Invalid), "{kind:?}");
     }
     let mut client = agent.connect();
-    client.start(1, Start { stdin: true, ..shell("cat") });
+    client.start(1, StartProcess { stdin: true, ..shell("cat") });
     client.send(shell("true").frame(1));
     assert_eq!(hung_up(&mut client), Some(ErrorKind::Invalid), "a channel in use");
-    bystander.send(Frame::new(1, Kind::Stdin, b"untouched".to_vec()).end());
+    bystander.send(Frame::new(1, FrameKind::Stdin, b"untouched".to_vec()).end());
     assert_eq!(bystander.finish(1).stdout, b"untouched");
 }
 
@@ -106,7 +106,15 @@ fn nonsense_ends_its_connection_and_nothing_else() {
 fn a_request_that_does_not_parse_fails_alone() {
     let agent = Agent::start();
     let mut client = agent.connect();
-    for kind in [Kind::Start, Kind::Read, Kind::Write, Kind::List, Kind::Stat, Kind::Delete, Kind::Rebirth] {
+    for kind in [
+        FrameKind::Start,
+        FrameKind::Read,
+        FrameKind::Write,
+        FrameKind::List,
+        FrameKind::Stat,
+        FrameKind::Delete,
+        FrameKind::Rebirth,
+    ] {
         for payload in [
             &b""[..],
             b"\xff\xff\xff",
@@ -138,7 +146,8 @@ fn random_bytes_do_no_harm() {
             let length = (random() % 200) as usize;
             let payload: Vec<u8> = (0..length).map(|_| random() as u8).collect();
             // A power-off is valid with any payload, so it is left out.
-            let kinds: Vec<Kind> = Kind::ALL.iter().copied().filter(|kind| *kind != Kind::PowerOff).collect();
+            let kinds: Vec<FrameKind> =
+                FrameKind::ALL.iter().copied().filter(|kind| *kind != FrameKind::PowerOff).collect();
             let frame = Frame::new((random() % 4) as u32, kinds[random() as usize % kinds.len()], payload.clone());
             let sent = if round % 2 == 0 {
                 client.socket.write_all(&[&frame.header()[..], &payload].concat())
@@ -159,20 +168,20 @@ fn rebirth_changes_secret_clock_and_environment() {
     let agent = Agent::start();
     let mut client = agent.connect();
     client.send(rebirth(b"first", Some(identity(&[("COLOR", "red"), ("LANG", "C")]))).frame(5));
-    let reborn = Reborn::parse(&client.expect(5, Kind::Reborn).payload).unwrap();
+    let reborn = Reborn::parse(&client.expect(5, FrameKind::Reborn).payload).unwrap();
     assert!((1_900_000_000_000_000_000..1_900_000_005_000_000_000).contains(&reborn.wall_clock_ns));
     assert_eq!(client.shell(1, "echo $COLOR $LANG"), "red C\n");
-    let env = vec![Variable { name: "COLOR".into(), value: "blue".into() }];
-    assert_eq!(client.run(1, Start { env, ..shell("echo $COLOR") }).stdout, b"blue\n");
+    let env = vec![EnvVariable { name: "COLOR".into(), value: "blue".into() }];
+    assert_eq!(client.run(1, StartProcess { env, ..shell("echo $COLOR") }).stdout, b"blue\n");
     // A wake has no identity: the environment stays.
     client.send(rebirth(b"second", None).frame(5));
-    client.expect(5, Kind::Reborn);
+    client.expect(5, FrameKind::Reborn);
     assert_eq!(client.shell(1, "echo $COLOR"), "red\n");
     for (secret, fits) in [(SECRET, false), (b"first", false), (b"second", true)] {
         let mut other = agent.connect_silently();
         other.hello(secret);
         match fits {
-            true => drop(other.expect(0, Kind::Welcome)),
+            true => drop(other.expect(0, FrameKind::Welcome)),
             false => assert_eq!(hung_up(&mut other), Some(ErrorKind::Secret)),
         }
     }
@@ -188,14 +197,14 @@ fn processes_of_the_old_life_go_on_unheard() {
     // Writes far more than a window and a pipe hold, so it ends only if its output is read.
     let pid = old.start(
         1,
-        Start {
+        StartProcess {
             stdin: true,
             ..shell(&format!("sleep 0.3; head -c 20000000 /dev/zero; echo done > {}", mark.display()))
         },
     );
     let mut new = agent.connect();
     new.send(rebirth(b"new", None).frame(0));
-    new.expect(0, Kind::Reborn);
+    new.expect(0, FrameKind::Reborn);
     assert_eq!(hung_up(&mut old), None, "connections of the old life are closed");
     wait_for("the end of the work", || mark.exists() && !alive(pid));
     // The same if the connection broke before the rebirth.
@@ -204,9 +213,9 @@ fn processes_of_the_old_life_go_on_unheard() {
     drop(old);
     let mut new = agent.connect_silently();
     new.hello(b"new");
-    new.expect(0, Kind::Welcome);
+    new.expect(0, FrameKind::Welcome);
     new.send(rebirth(b"newer", None).frame(0));
-    new.expect(0, Kind::Reborn);
+    new.expect(0, FrameKind::Reborn);
     std::thread::sleep(std::time::Duration::from_millis(2500));
     assert!(alive(pid));
     new.shell(1, &format!("kill -9 {pid}"));
@@ -217,9 +226,9 @@ fn processes_of_the_old_life_go_on_unheard() {
 fn a_rebirth_with_the_known_secret_ends_nothing() {
     let agent = Agent::start();
     let (mut one, mut other) = (agent.connect(), agent.connect());
-    let pid = other.start(1, Start { stdin: true, ..shell("read line; echo heard $line") });
+    let pid = other.start(1, StartProcess { stdin: true, ..shell("read line; echo heard $line") });
     one.send(rebirth(SECRET, None).frame(5));
-    let reborn = Reborn::parse(&one.expect(5, Kind::Reborn).payload).unwrap();
+    let reborn = Reborn::parse(&one.expect(5, FrameKind::Reborn).payload).unwrap();
     assert!(reborn.wall_clock_ns >= 1_900_000_000_000_000_000, "the clock is set all the same");
     one.ping(6);
     other.ping(7);
@@ -233,7 +242,7 @@ fn a_late_message_does_not_set_the_clock_back() {
     let mut client = agent.connect();
     let mut told = |wall_clock_ns| {
         client.send(Rebirth { wall_clock_ns, ..rebirth(SECRET, None) }.frame(5));
-        Reborn::parse(&client.expect(5, Kind::Reborn).payload).unwrap().wall_clock_ns
+        Reborn::parse(&client.expect(5, FrameKind::Reborn).payload).unwrap().wall_clock_ns
     };
     const START: u64 = 1_900_000_000_000_000_000;
     const SECOND: u64 = 1_000_000_000;
@@ -255,7 +264,7 @@ fn of_two_rebirths_at_once_only_one_counts() {
         let [mut one, mut other] = [0, 1].map(|_| {
             let mut client = agent.connect_silently();
             client.hello(&secret);
-            client.expect(0, Kind::Welcome);
+            client.expect(0, FrameKind::Welcome);
             client
         });
         // Both frames are in their sockets when the agent continues, like the source's bytes in a
@@ -276,7 +285,7 @@ fn of_two_rebirths_at_once_only_one_counts() {
 fn opens(agent: &Agent, secret: &[u8]) -> bool {
     let mut client = agent.connect_silently();
     client.hello(secret);
-    client.arrive().is_some_and(|frame| frame.kind == Kind::Welcome)
+    client.arrive().is_some_and(|frame| frame.kind == FrameKind::Welcome)
 }
 
 #[test]
@@ -284,9 +293,9 @@ fn a_spare_connection_carries_the_new_life_and_ends_the_others() {
     let (agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let mark = folder.path().join("mark");
     let (mut old, mut idle, mut spare) = (agent.connect(), agent.connect(), agent.connect());
-    let pid = old.start(1, Start { stdin: true, ..shell(&format!("cat; echo done > {}", mark.display())) });
+    let pid = old.start(1, StartProcess { stdin: true, ..shell(&format!("cat; echo done > {}", mark.display())) });
     spare.send(rebirth(b"new", Some(identity(&[("COLOR", "red")]))).frame(0));
-    spare.expect(0, Kind::Reborn);
+    spare.expect(0, FrameKind::Reborn);
     // Channel numbers from before the rebirth are free again.
     assert_eq!(spare.shell(1, "echo $COLOR"), "red\n");
     for other in [&mut old, &mut idle] {
@@ -296,9 +305,9 @@ fn a_spare_connection_carries_the_new_life_and_ends_the_others() {
     // The connection that performed the rebirth works like any other, also at the next rebirth.
     let mut next = agent.connect_silently();
     next.hello(b"new");
-    next.expect(0, Kind::Welcome);
+    next.expect(0, FrameKind::Welcome);
     next.send(rebirth(b"newer", None).frame(0));
-    next.expect(0, Kind::Reborn);
+    next.expect(0, FrameKind::Reborn);
     assert_eq!(hung_up(&mut spare), None);
     next.shell(1, &format!("kill -9 {pid}"));
     wait_for("reaping", || agent.children().is_empty());
@@ -309,8 +318,8 @@ fn listening_ports_are_listed() {
     let agent = Agent::start();
     let mut client = agent.connect();
     let (inner, outer) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("0.0.0.0:0").unwrap());
-    client.send_empty(1, Kind::Ports);
-    let ports = PortList::parse(&client.expect(1, Kind::PortList).payload).unwrap().ports;
+    client.send_empty(1, FrameKind::Ports);
+    let ports = PortList::parse(&client.expect(1, FrameKind::PortList).payload).unwrap().ports;
     let find = |number: u16| ports.iter().find(|port| port.port == number);
     for (listener, loopback_only) in [(&inner, true), (&outer, false)] {
         let port = find(listener.local_addr().unwrap().port()).unwrap();
@@ -325,8 +334,8 @@ fn listening_ports_are_listed() {
 fn figures_are_plausible() {
     let agent = Agent::start();
     let mut client = agent.connect();
-    client.send_empty(1, Kind::Measure);
-    let figures = Figures::parse(&client.expect(1, Kind::Figures).payload).unwrap();
+    client.send_empty(1, FrameKind::Measure);
+    let figures = GuestUsage::parse(&client.expect(1, FrameKind::GuestUsage).payload).unwrap();
     assert!(figures.memory_available <= figures.memory_total && figures.memory_total > 1 << 20);
     assert!(figures.disk_free <= figures.disk_total && figures.disk_total > 0);
     assert!(figures.cpu_ms > 0 && figures.uptime_ms > 0 && figures.processes > 1);
@@ -336,25 +345,25 @@ fn figures_are_plausible() {
 fn quiesce_and_thaw_may_come_twice() {
     let agent = Agent::start();
     let mut client = agent.connect();
-    for kind in [Kind::Thaw, Kind::Quiesce, Kind::Quiesce, Kind::Thaw, Kind::Thaw] {
+    for kind in [FrameKind::Thaw, FrameKind::Quiesce, FrameKind::Quiesce, FrameKind::Thaw, FrameKind::Thaw] {
         client.send_empty(1, kind);
-        client.expect(1, Kind::Done);
+        client.expect(1, FrameKind::Done);
     }
     // A guest that was sealed while frozen is writable after the rebirth.
-    client.send_empty(1, Kind::Quiesce);
-    client.expect(1, Kind::Done);
+    client.send_empty(1, FrameKind::Quiesce);
+    client.expect(1, FrameKind::Done);
     client.send(rebirth(b"x", None).frame(0));
-    client.expect(0, Kind::Reborn);
-    client.send(pandastack_wire_guest::Path { path: "/tmp/never-was".into() }.frame(1, Kind::Delete));
-    client.expect(1, Kind::Done);
+    client.expect(0, FrameKind::Reborn);
+    client.send(pandastack_wire_guest::PathMessage { path: "/tmp/never-was".into() }.frame(1, FrameKind::Delete));
+    client.expect(1, FrameKind::Done);
 }
 
 #[test]
 fn power_off_answers_first() {
     let agent = Agent::start();
     let mut client = agent.connect();
-    client.send_empty(1, Kind::PowerOff);
-    client.expect(1, Kind::Done);
+    client.send_empty(1, FrameKind::PowerOff);
+    client.expect(1, FrameKind::Done);
     assert_eq!(hung_up(&mut client), None);
 }
 
@@ -372,10 +381,10 @@ fn a_silent_connection_does_not_stay() {
 fn beside_other_programs_volumes_are_answered_and_nothing_is_mounted() {
     let agent = Agent::start();
     let mut client = agent.connect();
-    let volume = Volume { serial: "rw0".into(), path: "/never-mounted".into(), read_only: false, size: 1 << 20 };
-    for (channel, kind) in [(1, Kind::Mount), (2, Kind::Grow)] {
-        client.send(Volumes { volumes: vec![volume.clone()] }.frame(channel, kind));
-        assert_eq!(client.arrive().unwrap().kind, Kind::Done);
+    let volume = VolumeDevice { serial: "rw0".into(), path: "/never-mounted".into(), read_only: false, size: 1 << 20 };
+    for (channel, kind) in [(1, FrameKind::Mount), (2, FrameKind::Grow)] {
+        client.send(VolumeDevices { volumes: vec![volume.clone()] }.frame(channel, kind));
+        assert_eq!(client.arrive().unwrap().kind, FrameKind::Done);
         client.send(Frame::new(channel, kind, vec![0xff]));
         let refusal = Error::parse(&client.arrive().unwrap().payload).unwrap();
         assert_eq!(refusal.kind, ErrorKind::Invalid);

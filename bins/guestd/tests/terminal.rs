@@ -1,15 +1,15 @@
 //! Terminals.
 use crate::common::{Agent, Client, shell};
-use pandastack_wire_guest::{Exit, Frame, Kind, Message, Resize, Start};
+use pandastack_wire_guest::{Frame, FrameKind, Message, ProcessExit, Resize, StartProcess};
 
-fn terminal(text: &str, rows: u16, cols: u16) -> Start {
-    Start { terminal: Some(Resize { rows, cols }), ..shell(text) }
+fn terminal(text: &str, rows: u16, cols: u16) -> StartProcess {
+    StartProcess { terminal: Some(Resize { rows, cols }), ..shell(text) }
 }
 
 fn text_until(client: &mut Client, mark: &str) -> String {
     let mut text = String::new();
     while !text.contains(mark) {
-        let frame = client.expect(1, Kind::Stdout);
+        let frame = client.expect(1, FrameKind::Stdout);
         text.push_str(&String::from_utf8_lossy(&frame.payload));
     }
     text
@@ -28,7 +28,7 @@ fn a_terminal_has_a_size_that_can_change() {
     client.send(Resize { rows: 50, cols: 132 }.frame(1));
     let output = client.finish(1);
     assert!(String::from_utf8_lossy(&output.stdout).ends_with("50 132\r\n"), "{output:?}");
-    assert_eq!(output.exit, Exit { code: 0, timed_out: false, signal: None });
+    assert_eq!(output.exit, ProcessExit { code: 0, timed_out: false, signal: None });
 }
 
 #[test]
@@ -36,12 +36,12 @@ fn keys_are_keys() {
     let agent = Agent::start();
     let mut client = agent.connect();
     client.start(1, terminal("read line; echo got $line; exec sleep 1000", 24, 80));
-    client.send(Frame::new(1, Kind::Stdin, b"hello\n".to_vec()));
+    client.send(Frame::new(1, FrameKind::Stdin, b"hello\n".to_vec()));
     assert!(text_until(&mut client, "got hello").starts_with("hello\r\n"), "the terminal echoes");
-    client.send(Frame::new(1, Kind::Stdin, vec![3]));
+    client.send(Frame::new(1, FrameKind::Stdin, vec![3]));
     assert_eq!(client.finish(1).exit.code, 130);
     client.start(1, terminal("cat; echo ended", 24, 80));
-    client.send(Frame::new(1, Kind::Stdin, Vec::new()).end());
+    client.send(Frame::new(1, FrameKind::Stdin, Vec::new()).end());
     assert!(String::from_utf8_lossy(&client.finish(1).stdout).ends_with("ended\r\n"));
 }
 

@@ -13,8 +13,8 @@ use std::{
 
 use crate::common::{Agent, Client};
 use pandastack_wire_guest::{
-    self as wire, Branches, ChangeKind, Changes, Chmod, Credit, ErrorKind, Frame, Kind, MakeDir, Message, Move,
-    Unpacked, WINDOW_BYTES, Walk, Watch, frame_cost,
+    self as wire, CreateDir, Credit, ErrorKind, Frame, FrameKind, Message, PathChangeKind, PathChanges, RenamePath,
+    SetMode, UnpackReply, WINDOW_BYTES, WalkDir, WalkEntries, WatchPath, frame_cost,
 };
 
 fn text(path: &Path) -> String {
@@ -22,11 +22,11 @@ fn text(path: &Path) -> String {
 }
 
 fn walk(client: &mut Client, path: &Path, depth: u32, entries_max: u32) -> (Vec<String>, bool) {
-    client.send(Walk { path: text(path), depth, entries_max }.frame(1));
+    client.send(WalkDir { path: text(path), depth, entries_max }.frame(1));
     let mut names = Vec::new();
     loop {
-        let frame = client.expect(1, Kind::Branches);
-        let part = Branches::parse(&frame.payload).unwrap();
+        let frame = client.expect(1, FrameKind::WalkEntries);
+        let part = WalkEntries::parse(&frame.payload).unwrap();
         names.extend(part.entries.into_iter().map(|entry| entry.name));
         if frame.flags.is_end() {
             return (names, part.truncated);
@@ -35,11 +35,11 @@ fn walk(client: &mut Client, path: &Path, depth: u32, entries_max: u32) -> (Vec<
 }
 
 fn pack(client: &mut Client, path: &Path) -> Vec<u8> {
-    client.send(wire::Path { path: text(path) }.frame(1, Kind::Pack));
-    client.expect(1, Kind::Meta);
+    client.send(wire::PathMessage { path: text(path) }.frame(1, FrameKind::Pack));
+    client.expect(1, FrameKind::Meta);
     let mut archive = Vec::new();
     loop {
-        let frame = client.expect(1, Kind::Data);
+        let frame = client.expect(1, FrameKind::Data);
         archive.extend_from_slice(&frame.payload);
         if frame.flags.is_end() {
             return archive;
@@ -50,23 +50,23 @@ fn pack(client: &mut Client, path: &Path) -> Vec<u8> {
 
 /// Sends an archive and returns the last frame.
 fn unpack(client: &mut Client, path: &Path, archive: &[u8]) -> Frame {
-    client.send(wire::Path { path: text(path) }.frame(1, Kind::Unpack));
+    client.send(wire::PathMessage { path: text(path) }.frame(1, FrameKind::Unpack));
     let mut window = WINDOW_BYTES;
     for piece in archive.chunks(100_000) {
         while window < piece.len() {
             let frame = client.next(1);
             match frame.kind {
-                Kind::Credit => window += Credit::parse(&frame.payload).unwrap().bytes as usize,
+                FrameKind::Credit => window += Credit::parse(&frame.payload).unwrap().bytes as usize,
                 _ => return frame,
             }
         }
         window -= piece.len();
-        client.send(Frame::new(1, Kind::Data, piece.to_vec()));
+        client.send(Frame::new(1, FrameKind::Data, piece.to_vec()));
     }
-    client.send(Frame::new(1, Kind::Data, Vec::new()).end());
+    client.send(Frame::new(1, FrameKind::Data, Vec::new()).end());
     loop {
         let frame = client.next(1);
-        if frame.kind != Kind::Credit {
+        if frame.kind != FrameKind::Credit {
             return frame;
         }
     }
@@ -74,7 +74,7 @@ fn unpack(client: &mut Client, path: &Path, archive: &[u8]) -> Frame {
 
 fn refused(client: &mut Client, path: &Path, archive: &[u8]) -> String {
     let frame = unpack(client, path, archive);
-    assert_eq!(frame.kind, Kind::Error, "{frame:?}");
+    assert_eq!(frame.kind, FrameKind::Error, "{frame:?}");
     let error = wire::Error::parse(&frame.payload).unwrap();
     assert_eq!(error.kind, ErrorKind::Invalid, "{}", error.text);
     error.text
@@ -111,20 +111,20 @@ fn folders_are_made_moved_and_given_modes() {
     let mut ask = |frame: Frame, outcome: Result<(), ErrorKind>| {
         client.send(frame);
         match outcome {
-            Ok(()) => drop(client.expect(1, Kind::Done)),
+            Ok(()) => drop(client.expect(1, FrameKind::Done)),
             Err(kind) => drop(client.expect_error(1, kind)),
         }
     };
-    let make = |path: &str, parents| MakeDir { path: text(&root.join(path)), parents }.frame(1);
+    let make = |path: &str, parents| CreateDir { path: text(&root.join(path)), parents }.frame(1);
     ask(make("a/b", false), Err(ErrorKind::Missing));
     ask(make("a/b", true), Ok(()));
     ask(make("a/b", true), Ok(()));
     ask(make("a/b", false), Err(ErrorKind::Denied));
-    ask(MakeDir { path: "relative".into(), parents: true }.frame(1), Err(ErrorKind::Invalid));
+    ask(CreateDir { path: "relative".into(), parents: true }.frame(1), Err(ErrorKind::Invalid));
     fs::write(root.join("a/file"), "x").unwrap();
     fs::write(root.join("other"), "y").unwrap();
     let rename = |from: &str, to: &str, overwrite| {
-        Move { from: text(&root.join(from)), to: text(&root.join(to)), overwrite }.frame(1)
+        RenamePath { from: text(&root.join(from)), to: text(&root.join(to)), overwrite }.frame(1)
     };
     ask(rename("a/file", "other", false), Err(ErrorKind::Denied));
     ask(rename("a/file", "other", true), Ok(()));
@@ -134,12 +134,12 @@ fn folders_are_made_moved_and_given_modes() {
     fs::write(root.join("moved/b/file"), "x").unwrap();
     symlink("/etc/hostname", root.join("moved/link")).unwrap();
     let before = fs::metadata("/etc/hostname").map(|meta| meta.mode()).ok();
-    ask(Chmod { path: text(&root.join("moved")), mode: 0o700, recursive: true }.frame(1), Ok(()));
+    ask(SetMode { path: text(&root.join("moved")), mode: 0o700, recursive: true }.frame(1), Ok(()));
     for path in ["moved", "moved/b", "moved/b/file"] {
         assert_eq!(fs::metadata(root.join(path)).unwrap().mode() & 0o7777, 0o700, "{path}");
     }
     assert_eq!(fs::metadata("/etc/hostname").map(|meta| meta.mode()).ok(), before, "links are not followed");
-    ask(Chmod { path: text(&root.join("none")), mode: 0o700, recursive: false }.frame(1), Err(ErrorKind::Missing));
+    ask(SetMode { path: text(&root.join("none")), mode: 0o700, recursive: false }.frame(1), Err(ErrorKind::Missing));
 }
 
 #[test]
@@ -160,17 +160,17 @@ fn a_walk_shows_folders_before_their_entries_and_says_what_it_leaves_out() {
         fs::write(root.join(format!("b/c/d/{number:0>100}")), "").unwrap();
     }
     assert_eq!(walk(&mut client, root, 100, 100_000).0.len(), 3006);
-    client.send(Walk { path: text(&root.join("a")), depth: 1, entries_max: 1 }.frame(1));
+    client.send(WalkDir { path: text(&root.join("a")), depth: 1, entries_max: 1 }.frame(1));
     client.expect_error(1, ErrorKind::WrongType);
 }
 
 /// Collects changes until one matches.
-fn hear(client: &mut Client, until: impl Fn(&wire::Change) -> bool) -> Vec<(ChangeKind, String)> {
+fn hear(client: &mut Client, until: impl Fn(&wire::PathChange) -> bool) -> Vec<(PathChangeKind, String)> {
     let mut heard = Vec::new();
     loop {
-        let frame = client.expect(1, Kind::Changes);
+        let frame = client.expect(1, FrameKind::Changes);
         client.credit(1, frame_cost(frame.payload.len()));
-        for change in Changes::parse(&frame.payload).unwrap().changes {
+        for change in PathChanges::parse(&frame.payload).unwrap().changes {
             heard.push((change.kind, change.path.clone()));
             if until(&change) {
                 return heard;
@@ -184,32 +184,32 @@ fn a_watch_tells_everything_after_it_was_promised() {
     let (agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let (mut client, root) = (agent.connect(), folder.path());
     fs::create_dir_all(root.join("old/deep")).unwrap();
-    client.send(Watch { path: text(root), recursive: true }.frame(1));
-    client.expect(1, Kind::Watching);
+    client.send(WatchPath { path: text(root), recursive: true }.frame(1));
+    client.expect(1, FrameKind::Watching);
     fs::write(root.join("old/deep/file"), "x").unwrap();
     let at = |path: &str| text(&root.join(path));
-    let heard = hear(&mut client, |change| change.kind == ChangeKind::Written);
-    assert_eq!(heard[0], (ChangeKind::Created, at("old/deep/file")));
+    let heard = hear(&mut client, |change| change.kind == PathChangeKind::Written);
+    assert_eq!(heard[0], (PathChangeKind::Created, at("old/deep/file")));
     // New folders, and the entries made in them before they were watched.
     fs::create_dir_all(root.join("new/one/two")).unwrap();
     fs::write(root.join("new/one/two/file"), "").unwrap();
     let last = at("new/one/two/file");
     let heard = hear(&mut client, |change| change.path == last);
-    assert!(heard.contains(&(ChangeKind::Created, at("new"))), "{heard:?}");
+    assert!(heard.contains(&(PathChangeKind::Created, at("new"))), "{heard:?}");
     // A moved folder is followed and reported by its new name.
     fs::rename(root.join("old/deep"), root.join("new/deep")).unwrap();
     fs::remove_file(root.join("new/deep/file")).unwrap();
-    let heard = hear(&mut client, |change| change.kind == ChangeKind::Deleted);
+    let heard = hear(&mut client, |change| change.kind == PathChangeKind::Deleted);
     assert_eq!(heard.last().unwrap().1, at("new/deep/file"));
     assert!(
-        heard.contains(&(ChangeKind::MovedFrom, at("old/deep")))
-            && heard.contains(&(ChangeKind::MovedTo, at("new/deep")))
+        heard.contains(&(PathChangeKind::MovedFrom, at("old/deep")))
+            && heard.contains(&(PathChangeKind::MovedTo, at("new/deep")))
     );
     fs::set_permissions(root.join("old"), fs::Permissions::from_mode(0o700)).unwrap();
-    hear(&mut client, |change| change.kind == ChangeKind::Attributes && change.path == at("old"));
+    hear(&mut client, |change| change.kind == PathChangeKind::Attributes && change.path == at("old"));
     // Deleting the root ends the watch with an error.
     fs::remove_dir_all(root).unwrap();
-    hear(&mut client, |change| change.kind == ChangeKind::Deleted && change.path == text(root));
+    hear(&mut client, |change| change.kind == PathChangeKind::Deleted && change.path == text(root));
     client.expect_error(1, ErrorKind::Missing);
 }
 
@@ -217,8 +217,8 @@ fn a_watch_tells_everything_after_it_was_promised() {
 fn more_changes_than_the_kernel_keeps_are_told_as_such() {
     let (agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let (mut client, root) = (agent.connect(), folder.path());
-    client.send(Watch { path: text(root), recursive: false }.frame(1));
-    client.expect(1, Kind::Watching);
+    client.send(WatchPath { path: text(root), recursive: false }.frame(1));
+    client.expect(1, FrameKind::Watching);
     let queue: usize = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
     let long = "x".repeat(200);
     // Enough changes to fill the window and the kernel's queue while nothing is read.
@@ -227,9 +227,9 @@ fn more_changes_than_the_kernel_keeps_are_told_as_such() {
         fs::write(&path, "").unwrap();
         fs::remove_file(&path).unwrap();
     }
-    hear(&mut client, |change| change.kind == ChangeKind::Overflow);
-    client.send_empty(1, Kind::Cancel);
-    client.send(Watch { path: text(&root.join("none")), recursive: false }.frame(2));
+    hear(&mut client, |change| change.kind == PathChangeKind::Overflow);
+    client.send_empty(1, FrameKind::Cancel);
+    client.send(WatchPath { path: text(&root.join("none")), recursive: false }.frame(2));
     client.expect_error(2, ErrorKind::Missing);
 }
 
@@ -238,15 +238,15 @@ fn watches_are_few() {
     let (agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let mut client = agent.connect();
     for channel in 1..=16 {
-        client.send(Watch { path: text(folder.path()), recursive: true }.frame(channel));
-        client.expect(channel, Kind::Watching);
+        client.send(WatchPath { path: text(folder.path()), recursive: true }.frame(channel));
+        client.expect(channel, FrameKind::Watching);
     }
-    client.send(Watch { path: text(folder.path()), recursive: true }.frame(17));
+    client.send(WatchPath { path: text(folder.path()), recursive: true }.frame(17));
     client.expect_error(17, ErrorKind::Full);
-    client.send_empty(3, Kind::Cancel);
+    client.send_empty(3, FrameKind::Cancel);
     client.expect_error(3, ErrorKind::Cancelled);
-    client.send(Watch { path: text(folder.path()), recursive: true }.frame(17));
-    client.expect(17, Kind::Watching);
+    client.send(WatchPath { path: text(folder.path()), recursive: true }.frame(17));
+    client.expect(17, FrameKind::Watching);
 }
 
 #[test]
@@ -257,11 +257,11 @@ fn a_tree_survives_the_way_out_and_in() {
     let archive = pack(&mut client, &from);
     assert_eq!(archive.len() % 512, 0);
     let frame = unpack(&mut client, &to, &archive);
-    let done = Unpacked::parse(&frame.payload).unwrap();
-    assert_eq!((frame.kind, done.entries, done.bytes), (Kind::Unpacked, 10, 5 + 3 + 4 + 3_000_001));
+    let done = UnpackReply::parse(&frame.payload).unwrap();
+    assert_eq!((frame.kind, done.entries, done.bytes), (FrameKind::Unpacked, 10, 5 + 3 + 4 + 3_000_001));
     check(&to);
     // A second time, over the existing files.
-    assert_eq!(unpack(&mut client, &to, &archive).kind, Kind::Unpacked);
+    assert_eq!(unpack(&mut client, &to, &archive).kind, FrameKind::Unpacked);
     check(&to);
     let left: Vec<_> = walk(&mut client, &to, 100, 100).0;
     assert!(left.len() == 10 && left.iter().all(|name| !name.contains(".part")), "{left:?}");
@@ -284,7 +284,7 @@ fn archives_are_those_of_other_programs() {
             Command::new("tar").arg(format!("--format={format}")).arg("-cC").arg(&from).arg(".").output().unwrap();
         assert!(out.status.success(), "{format}");
         let to = folder.path().join(format);
-        assert_eq!(unpack(&mut client, &to, &out.stdout).kind, Kind::Unpacked, "{format}");
+        assert_eq!(unpack(&mut client, &to, &out.stdout).kind, FrameKind::Unpacked, "{format}");
         check(&to);
     }
     // A single file, and a hard link.
@@ -292,7 +292,7 @@ fn archives_are_those_of_other_programs() {
     fs::hard_link(from.join("big"), from.join("deep/twin")).unwrap();
     let out = Command::new("tar").arg("-cC").arg(&from).arg(".").output().unwrap();
     let to = folder.path().join("twins");
-    assert_eq!(unpack(&mut client, &to, &out.stdout).kind, Kind::Unpacked);
+    assert_eq!(unpack(&mut client, &to, &out.stdout).kind, FrameKind::Unpacked);
     assert_eq!(fs::metadata(to.join("deep/twin")).unwrap().ino(), fs::metadata(to.join("big")).unwrap().ino());
 }
 
@@ -350,10 +350,10 @@ fn evil_archives_stay_inside() {
     let left: Vec<_> = walk(&mut client, &to, 100, 100).0;
     assert!(left.iter().all(|name| !name.contains(".part")), "{left:?}");
     // A link replaces a link, and a file replaces a link: nothing is written through it.
-    assert_eq!(unpack(&mut client, &to, &file("relative")).kind, Kind::Unpacked);
+    assert_eq!(unpack(&mut client, &to, &file("relative")).kind, FrameKind::Unpacked);
     assert!(fs::symlink_metadata(to.join("relative")).unwrap().is_file());
-    assert_eq!(unpack(&mut client, &to, &[]).kind, Kind::Unpacked, "nothing is an archive of nothing");
+    assert_eq!(unpack(&mut client, &to, &[]).kind, FrameKind::Unpacked, "nothing is an archive of nothing");
     let path = to.join("relative/below");
-    client.send(wire::Path { path: text(&path) }.frame(1, Kind::Unpack));
+    client.send(wire::PathMessage { path: text(&path) }.frame(1, FrameKind::Unpack));
     client.expect_error(1, ErrorKind::WrongType);
 }

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use pandastack_host::{
     Ledger, RecoverError,
-    bake::{BakeParts, Progress, Recipe, RootFsAsk, bake, builtin, ensure_rootfs},
+    bake::{BakeProgress, BakeSetup, Recipe, RootFsInputs, bake, builtin, ensure_rootfs},
     clear_abandoned,
     net::{NetPool, NetSettings},
 };
@@ -23,8 +23,8 @@ use pandastack_vmm_qemu::{Jail, QemuDriver, choose_tier};
 use serde_json::json;
 
 use crate::{
-    place::{DEFAULT_DATA_DIR, Place, cache_dir},
-    progress::Steps,
+    data_folder::{DEFAULT_DATA_DIR, OpenedDataFolder, cache_dir},
+    progress::ProgressSteps,
     stop::asked_to_stop,
 };
 
@@ -32,16 +32,16 @@ use crate::{
 const HOST_CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 #[derive(Subcommand)]
-pub enum Template {
+pub enum TemplateArgs {
     /// Bake a template from a recipe: packages, first boot, sealed layer. Quick when nothing
     /// changed
-    Bake(Bake),
+    Bake(BakeArgs),
     #[command(flatten)]
     Served(pandastack_cli::TemplateCommand),
 }
 
 #[derive(Args)]
-pub struct Bake {
+pub struct BakeArgs {
     /// A built-in recipe (mini, base, code-interpreter, agent, claude-agent, browser), or any name
     /// with --recipe
     name: String,
@@ -69,16 +69,16 @@ pub struct Bake {
     json: bool,
 }
 
-impl Template {
+impl TemplateArgs {
     pub async fn run(self, global: &pandastack_cli::GlobalArgs) -> Result<ExitCode> {
         match self {
-            Template::Bake(bake) => bake.run().await,
-            Template::Served(command) => pandastack_cli::execute_template(command, global).await,
+            TemplateArgs::Bake(bake) => bake.run().await,
+            TemplateArgs::Served(command) => pandastack_cli::execute_template(command, global).await,
         }
     }
 }
 
-impl Bake {
+impl BakeArgs {
     async fn run(self) -> Result<ExitCode> {
         let recipe = match &self.recipe {
             Some(folder) => Recipe::read(folder)?,
@@ -88,16 +88,16 @@ impl Bake {
             bail!("the recipe has the name {}, not {}", recipe.name, self.name);
         }
         let agent = find_agent(self.agent.as_deref())?;
-        let place = Place::open(&self.data_dir)?;
+        let place = OpenedDataFolder::open(&self.data_dir)?;
         let scope = Scope::new();
-        let steps = Steps::new();
+        let steps = ProgressSteps::new();
         clear_killed(&place).await.context("clean up after a killed bake")?;
         let baked = tokio::select! {
             baked = bake_in(&place, &recipe, &agent, &self, &scope, &steps) => baked,
             () = asked_to_stop() => Err(anyhow!("stopped; no template was baked")),
         };
         if baked.is_err() {
-            Names::of(&place, std::process::id()).clear(&place).await.context("clean up after this bake")?;
+            BakeNames::of(&place, std::process::id()).clear(&place).await.context("clean up after this bake")?;
         }
         steps.finish(baked.is_ok());
         // Deletes layers that no template name refers to. Only with the lock: a running server may
@@ -127,16 +127,16 @@ impl Bake {
 }
 
 async fn bake_in(
-    place: &Place,
+    place: &OpenedDataFolder,
     recipe: &Recipe,
     agent: &Path,
-    options: &Bake,
+    options: &BakeArgs,
     scope: &Scope,
-    steps: &Steps,
-) -> Result<pandastack_host::bake::Baked> {
+    steps: &ProgressSteps,
+) -> Result<pandastack_host::bake::BakedTemplate> {
     let host_ca = options.host_ca.then_some(Path::new(HOST_CERTIFICATES));
     let cache = cache_dir();
-    let root = ensure_rootfs(RootFsAsk { recipe, cache: &cache, host_ca }, steps).await?;
+    let root = ensure_rootfs(RootFsInputs { recipe, cache: &cache, host_ca }, steps).await?;
     let tier = choose_tier(options.tier, None)?;
     steps.line(&tier.reason);
     if options.jail == Jail::None {
@@ -144,11 +144,11 @@ async fn bake_in(
     }
     let driver = QemuDriver::new(tier.tier, &place.bundles(), scope.clone())?.with_jail(options.jail);
     let driver: Arc<dyn Driver> = Arc::new(driver);
-    let Names { run_dir, network } = Names::of(place, std::process::id());
+    let BakeNames { run_dir, network } = BakeNames::of(place, std::process::id());
     let net = NetPool::start(NetSettings { ready: 0, ..NetSettings::of(network) }, scope)
         .await
         .context("set up the network")?;
-    let parts = BakeParts {
+    let parts = BakeSetup {
         driver,
         layers: place.layers.clone(),
         volume: place.volume.clone(),
@@ -167,26 +167,26 @@ async fn bake_in(
 
 /// Run folder and network name of a bake. Both contain the process id, so they never collide with
 /// a server on the same data folder. If that process is gone, its leftovers can be removed.
-struct Names {
+struct BakeNames {
     run_dir: PathBuf,
     network: String,
 }
 
-impl Names {
-    fn of(place: &Place, process: u32) -> Self {
+impl BakeNames {
+    fn of(place: &OpenedDataFolder, process: u32) -> Self {
         let run_dir = place.run_root().with_extension(format!("bake-{process}"));
         Self { run_dir, network: format!("{} bake {process}", place.instance) }
     }
 
     /// Removes everything that has these names.
-    async fn clear(&self, place: &Place) -> Result<(), RecoverError> {
+    async fn clear(&self, place: &OpenedDataFolder) -> Result<(), RecoverError> {
         clear_abandoned(&self.run_dir, &place.layers, &self.network).await
     }
 }
 
 /// Removes the leftovers of killed bakes of this data folder: a machine that still runs, its disk
 /// and its network.
-async fn clear_killed(place: &Place) -> Result<()> {
+async fn clear_killed(place: &OpenedDataFolder) -> Result<()> {
     let own = place.run_root();
     let (Some(folder), Some(name)) = (own.parent(), own.file_name()) else { return Ok(()) };
     let mark = format!("{}.bake-", name.to_string_lossy());
@@ -195,14 +195,14 @@ async fn clear_killed(place: &Place) -> Result<()> {
         let Some(process) = process.filter(|process| !Path::new("/proc").join(process.to_string()).exists()) else {
             continue;
         };
-        Names::of(place, process).clear(place).await?;
+        BakeNames::of(place, process).clear(place).await?;
     }
     Ok(())
 }
 
 /// Layers of sleeping sandboxes, of snapshots and of workspace templates, and layers of machines
 /// that a server left running and the next server takes over.
-async fn needed_layers(place: &Place) -> Result<HashSet<LayerId>> {
+async fn needed_layers(place: &OpenedDataFolder) -> Result<HashSet<LayerId>> {
     let path = place.data_dir.join("ledger.db");
     if !path.exists() {
         return Ok(HashSet::new());

@@ -23,15 +23,15 @@ const VARIABLES: [(&str, &str); 8] = [
 ];
 
 #[derive(Subcommand)]
-pub enum Docs {
+pub enum DocsCommand {
     /// Print docs/configuration.md
     Configuration,
 }
 
-impl Docs {
+impl DocsCommand {
     pub fn run(self, root: Command) -> Result<ExitCode> {
         match self {
-            Docs::Configuration => print!("{}", configuration(root)),
+            DocsCommand::Configuration => print!("{}", configuration(root)),
         }
         Ok(ExitCode::SUCCESS)
     }

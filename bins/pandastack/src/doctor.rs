@@ -15,11 +15,11 @@ use serde_json::json;
 
 use crate::{
     bake::find_agent,
-    place::{DEFAULT_DATA_DIR, RUN_FOLDER, run_root_of, warn_of_tier},
+    data_folder::{DEFAULT_DATA_DIR, RUN_FOLDER, run_root_of, warn_of_tier},
 };
 
 #[derive(Args)]
-pub struct Doctor {
+pub struct DoctorArgs {
     /// Data folder to check
     #[arg(long, env = "PANDASTACK_DATA_DIR", default_value = DEFAULT_DATA_DIR, value_name = "DIR")]
     data_dir: PathBuf,
@@ -29,7 +29,7 @@ pub struct Doctor {
 }
 
 /// The result of one check.
-struct Finding {
+struct CheckResult {
     what: &'static str,
     fine: bool,
     found: String,
@@ -39,7 +39,7 @@ struct Finding {
     warning: Option<String>,
 }
 
-impl Doctor {
+impl DoctorArgs {
     pub fn run(self) -> Result<ExitCode> {
         let findings = look(&self.data_dir);
         let sound = findings.iter().all(|finding| finding.fine);
@@ -50,7 +50,7 @@ impl Doctor {
                 .collect();
             println!("{}", json!({ "ok": sound, "checks": rows }));
         } else {
-            for Finding { what, fine, found, fix, warning } in &findings {
+            for CheckResult { what, fine, found, fix, warning } in &findings {
                 println!("{} {what:<12} {found}", if *fine { "✓" } else { "✗" });
                 if !fine {
                     println!("  {:<12} fix: {fix}", "");
@@ -72,13 +72,13 @@ impl Doctor {
     }
 }
 
-fn look(data_dir: &Path) -> Vec<Finding> {
+fn look(data_dir: &Path) -> Vec<CheckResult> {
     let tier = choose_tier(None, None);
     let warning = tier.as_ref().ok().and_then(|choice| choice.tier.warning()).map(warn_of_tier);
     let tier = tier.map_or_else(|error| error.to_string(), |choice| format!("{} ({})", choice.tier, choice.reason));
     let mut findings = vec![
-        Finding { what: "tier", fine: true, found: tier, fix: String::new(), warning },
-        Finding {
+        CheckResult { what: "tier", fine: true, found: tier, fix: String::new(), warning },
+        CheckResult {
             what: "root",
             fine: nix::unistd::geteuid().is_root(),
             found: format!("running as uid {}", nix::unistd::geteuid()),
@@ -95,7 +95,7 @@ fn look(data_dir: &Path) -> Vec<Finding> {
         ("disks", "mke2fs", "e2fsprogs"),
     ] {
         let found = find_program(program);
-        findings.push(Finding {
+        findings.push(CheckResult {
             what,
             fine: found.is_some(),
             found: found.map_or_else(|| format!("{program} is missing"), |path| path.display().to_string()),
@@ -109,10 +109,10 @@ fn look(data_dir: &Path) -> Vec<Finding> {
     ] {
         let open = std::fs::OpenOptions::new().read(true).write(true).open(device);
         let found = open.as_ref().map_or_else(|error| format!("{device}: {error}"), |_| device.to_owned());
-        findings.push(Finding { what, fine: open.is_ok(), found, fix: fix.to_owned(), warning: None });
+        findings.push(CheckResult { what, fine: open.is_ok(), found, fix: fix.to_owned(), warning: None });
     }
     let agent = find_agent(std::env::var_os("PANDASTACK_GUESTD").map(PathBuf::from).as_deref());
-    findings.push(Finding {
+    findings.push(CheckResult {
         what: "guest agent",
         fine: agent.is_ok(),
         found: agent.map_or_else(|error| error.to_string(), |path| path.display().to_string()),
@@ -125,14 +125,14 @@ fn look(data_dir: &Path) -> Vec<Finding> {
 }
 
 /// Checks that other users of this computer cannot read the data folder.
-fn private_data(data_dir: &Path) -> Finding {
+fn private_data(data_dir: &Path) -> CheckResult {
     let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
     let mut open = open_paths(&data_dir, &run_root_of(&data_dir.display().to_string()));
     let run = PathBuf::from(RUN_FOLDER);
     open.extend(private::open_mode(&run).map(|mode| OpenPath { path: run, mode }));
     let found: Vec<String> = open.iter().map(ToString::to_string).collect();
     let paths: Vec<String> = open.iter().map(|open| open.path.display().to_string()).collect();
-    Finding {
+    CheckResult {
         what: "privacy",
         fine: open.is_empty(),
         found: if open.is_empty() { "no other user can read the data folder".to_owned() } else { found.join("; ") },
@@ -141,13 +141,13 @@ fn private_data(data_dir: &Path) -> Finding {
     }
 }
 
-fn data_folder(data_dir: &Path) -> Finding {
+fn data_folder(data_dir: &Path) -> CheckResult {
     let existing = data_dir.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     let free = nix::sys::statvfs::statvfs(existing).map_or(0, |stat| stat.blocks_available() * stat.fragment_size());
-    let free = pandastack_model::Bytes::new(free);
-    Finding {
+    let free = pandastack_model::ByteSize::new(free);
+    CheckResult {
         what: "data folder",
-        fine: free >= pandastack_model::Bytes::gib(2),
+        fine: free >= pandastack_model::ByteSize::gib(2),
         found: format!("{} ({free} free)", data_dir.display()),
         fix: "free some space or choose another folder with --data-dir; templates and sandboxes need at least 2 GiB"
             .to_owned(),

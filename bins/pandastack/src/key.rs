@@ -6,20 +6,20 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use pandastack_cli::{CreateKeyArgs, GlobalArgs, KeyCommand, create_key, execute_key, show_key};
-use pandastack_client::wire::{ApiKey, KeyAsk, rfc3339};
+use pandastack_client::wire::{ApiKey, KeySpec, rfc3339};
 use pandastack_control::Control;
 use pandastack_kit::{Clock, SystemClock};
 
 #[derive(Subcommand)]
-pub enum Key {
+pub enum KeyArgs {
     /// Create an API key and print it
-    Create(Create),
+    Create(MakeKeyArgs),
     #[command(flatten)]
     Served(KeyCommand),
 }
 
 #[derive(Args)]
-pub struct Create {
+pub struct MakeKeyArgs {
     #[command(flatten)]
     key: CreateKeyArgs,
     /// Write the key into this data folder instead of asking a server. Use this if every key is
@@ -28,21 +28,21 @@ pub struct Create {
     data_dir: Option<PathBuf>,
 }
 
-impl Key {
+impl KeyArgs {
     /// Tells whether the command writes to a local data folder.
     pub fn writes_data(&self) -> bool {
-        matches!(self, Key::Create(Create { data_dir: Some(_), .. }))
+        matches!(self, KeyArgs::Create(MakeKeyArgs { data_dir: Some(_), .. }))
     }
 
     pub async fn run(self, global: &GlobalArgs) -> Result<ExitCode> {
         match self {
-            Key::Create(Create { key, data_dir: None }) => create_key(key, global).await,
-            Key::Create(Create { key, data_dir: Some(data_dir) }) => {
+            KeyArgs::Create(MakeKeyArgs { key, data_dir: None }) => create_key(key, global).await,
+            KeyArgs::Create(MakeKeyArgs { key, data_dir: Some(data_dir) }) => {
                 let database = data_dir.join("control.db");
                 if !database.is_file() {
                     bail!("{} is not the data folder of a server: it has no control.db", data_dir.display());
                 }
-                let ask = KeyAsk::try_from(key.ask()).map_err(|fault| anyhow::anyhow!(fault.text))?;
+                let ask = KeySpec::try_from(key.ask()).map_err(|fault| anyhow::anyhow!(fault.text))?;
                 let made = Control::make_key_offline(&database, &ask, SystemClock.now_ns()).await;
                 let made = made.context("create an API key")?;
                 let stored = &made.stored;
@@ -58,7 +58,7 @@ impl Key {
                 };
                 show_key(&key, &shown)
             }
-            Key::Served(command) => execute_key(command, global).await,
+            KeyArgs::Served(command) => execute_key(command, global).await,
         }
     }
 }

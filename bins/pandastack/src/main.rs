@@ -1,10 +1,10 @@
 //! The binary: server, operator's tools and command line client. Contains wiring only.
 
 mod bake;
+mod data_folder;
 mod docs;
 mod doctor;
 mod key;
-mod place;
 mod progress;
 mod stop;
 mod up;
@@ -26,20 +26,20 @@ struct Options {
 #[derive(Subcommand)]
 enum Command {
     /// Start the server: API, edge and host in one process
-    Up(up::Up),
+    Up(up::UpArgs),
     /// Create, list and delete templates
     #[command(subcommand)]
-    Template(bake::Template),
+    Template(bake::TemplateArgs),
     /// Create, list and revoke API keys
     #[command(subcommand)]
-    Key(key::Key),
+    Key(key::KeyArgs),
     /// Check what this computer supports, what is missing, and how to fix it
-    Doctor(doctor::Doctor),
+    Doctor(doctor::DoctorArgs),
     /// Print documentation pages that are generated from the program
     #[command(subcommand, hide = true)]
-    Docs(docs::Docs),
+    Docs(docs::DocsCommand),
     #[command(flatten)]
-    Client(pandastack_cli::Command),
+    Client(pandastack_cli::ClientCommand),
 }
 
 impl Command {
@@ -47,7 +47,7 @@ impl Command {
     /// files and keep the user's umask.
     fn writes_data(&self) -> bool {
         match self {
-            Command::Up(_) | Command::Template(bake::Template::Bake(_)) => true,
+            Command::Up(_) | Command::Template(bake::TemplateArgs::Bake(_)) => true,
             Command::Key(key) => key.writes_data(),
             Command::Template(_) | Command::Doctor(_) | Command::Docs(_) | Command::Client(_) => false,
         }

@@ -7,15 +7,15 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
-use pandastack_host::bake::Progress;
+use pandastack_host::bake::BakeProgress;
 
 /// Draws steps on standard error.
-pub struct Steps {
+pub struct ProgressSteps {
     bar: Option<ProgressBar>,
     current: Mutex<Option<(String, Instant)>>,
 }
 
-impl Steps {
+impl ProgressSteps {
     pub fn new() -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new_spinner();
@@ -46,7 +46,7 @@ impl Steps {
     }
 }
 
-impl Progress for Steps {
+impl BakeProgress for ProgressSteps {
     fn step(&self, name: &str) {
         self.end_step(true);
         *self.current.lock().expect("no holder panics") = Some((name.to_owned(), Instant::now()));

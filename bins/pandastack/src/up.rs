@@ -14,23 +14,23 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pandastack_control::{
-    BootstrapKey, Control, ControlSettings, ImageSettings, Operator, RateSettings, Reach, Roots, TelemetryError,
-    TelemetrySettings, WebhookSettings, start_telemetry,
+    AddressPolicy, BootstrapKey, Control, ControlSettings, ImageSettings, OperatorLimit, RateSettings, TelemetryError,
+    TelemetrySettings, TrustRoots, WebhookSettings, start_telemetry,
 };
 use pandastack_door::{ServeSettings, serve_with};
 use pandastack_edge::Edge;
-use pandastack_host::{Host, HostSettings, HostSetup, Leave, Recovered, net::NetSettings};
+use pandastack_host::{Host, HostSettings, HostSetup, RecoveryReport, ShutdownMode, net::NetSettings};
 use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
-use pandastack_model::{Bytes, PreviewSuffix, TemplateName, Tier};
+use pandastack_model::{ByteSize, PreviewSuffix, TemplateName, Tier};
 use pandastack_sys::{oom, private};
 use pandastack_vmm::Driver;
-use pandastack_vmm_qemu::{Choice, Jail, QemuDriver, choose_tier};
+use pandastack_vmm_qemu::{Jail, QemuDriver, TierChoice, choose_tier};
 use pandastack_wire_fleet::{ControlPort, HostPort};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::{
-    place::{DEFAULT_DATA_DIR, Place, warn_of_tier},
+    data_folder::{DEFAULT_DATA_DIR, OpenedDataFolder, warn_of_tier},
     stop::asked_to_stop,
 };
 
@@ -44,7 +44,7 @@ const FIRST_KEY: &str = "first-key";
 const DESCRIPTORS_MIN: u64 = 256;
 
 #[derive(Args)]
-pub struct Up {
+pub struct UpArgs {
     /// Address and port that the API listens on
     #[arg(long, default_value = "127.0.0.1:8080", env = "PANDASTACK_LISTEN")]
     listen: SocketAddr,
@@ -154,13 +154,13 @@ fn parse_warm(text: &str) -> Result<(TemplateName, usize)> {
     Ok((name.parse()?, count.parse().context("COUNT must be a number")?))
 }
 
-impl Up {
+impl UpArgs {
     pub async fn run(self) -> Result<ExitCode> {
         start_log(self.log_format);
         let descriptors = raise_descriptors()?;
         let telemetry = self.telemetry()?;
         let tier = choose_tier(self.tier, self.require_isolation)?;
-        let place = Place::open(&self.data_dir)?;
+        let place = OpenedDataFolder::open(&self.data_dir)?;
         let lock = place.lock()?;
         // Bind before anything starts: a port in use must not affect the machines of another
         // server.
@@ -190,15 +190,15 @@ impl Up {
         driver.collect(&layers.map(|manifest| manifest.profile.runtime).collect());
         let driver: Arc<dyn Driver> = Arc::new(driver);
         let host = Arc::new(self.start_host(&place, driver, descriptors).await?);
-        let doorway = Doorway { listener, settings: ServeSettings::within(descriptors), descriptors };
+        let doorway = ApiListener { listener, settings: ServeSettings::within(descriptors), descriptors };
         let served = self.serve(&place, host.clone(), &scope, doorway, &tier, spans).await;
         // Always runs, also if serving failed.
         let close = async {
             scope.close(CLOSE_DEADLINE).await;
             host.close_as(match self.on_stop {
-                OnStop::Sleep => Leave::Sleep,
-                OnStop::Leave => Leave::Running,
-                OnStop::Remove => Leave::Remove,
+                OnStop::Sleep => ShutdownMode::Sleep,
+                OnStop::Leave => ShutdownMode::Running,
+                OnStop::Remove => ShutdownMode::Remove,
             })
             .await;
             machines.close(CLOSE_DEADLINE).await;
@@ -219,18 +219,18 @@ impl Up {
     /// Starts the API and serves until a stop is requested.
     async fn serve(
         &self,
-        place: &Place,
+        place: &OpenedDataFolder,
         host: Arc<dyn HostPort>,
         scope: &Scope,
-        doorway: Doorway,
-        tier: &Choice,
+        doorway: ApiListener,
+        tier: &TierChoice,
         spans: Option<SpanQueue>,
     ) -> Result<Control> {
         let images = self.image_settings()?;
         let database = place.data_dir.join("control.db");
         let control = Control::open(&database, host.clone(), scope.clone(), Arc::new(SystemClock)).await?;
         let control = control.with_settings(self.control_settings());
-        let reach = if self.webhook_allow_private { Reach::Private } else { Reach::Public };
+        let reach = if self.webhook_allow_private { AddressPolicy::Private } else { AddressPolicy::Public };
         let control = control.with_webhooks(WebhookSettings { reach, ..WebhookSettings::default() });
         let connections = doorway.settings.places();
         let control = control.with_images(images).with_spans(spans).with_connections(connections.clone());
@@ -240,7 +240,7 @@ impl Up {
         let app =
             edge.before(control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes)))));
         self.announce(place, &key, &format!("{} ({})", tier.tier, tier.reason), &doorway)?;
-        let Doorway { listener, settings, .. } = doorway;
+        let ApiListener { listener, settings, .. } = doorway;
         scope.start("serve", serve_with(listener, app, scope.clone(), settings));
         asked_to_stop().await;
         tell("stopping; press Ctrl-C again to stop at once");
@@ -256,9 +256,9 @@ impl Up {
     }
 
     fn image_settings(&self) -> Result<ImageSettings> {
-        let roots = self.image_ca.as_deref().map(Roots::host_and).transpose().context("read --image-ca")?;
+        let roots = self.image_ca.as_deref().map(TrustRoots::host_and).transpose().context("read --image-ca")?;
         Ok(ImageSettings {
-            reach: if self.image_allow_private { Reach::Private } else { Reach::Public },
+            reach: if self.image_allow_private { AddressPolicy::Private } else { AddressPolicy::Public },
             registry: Some(self.image_registry.clone()),
             plain: self.image_plain_http.clone(),
             roots: roots.unwrap_or_default(),
@@ -272,7 +272,7 @@ impl Up {
             burst: self.rate_burst,
             // An explicit rate limit applies to everybody. The default must not slow down an
             // operator who uses the server alone.
-            operator: if self.rate_limit.is_some() { Operator::Limited } else { Operator::Free },
+            operator: if self.rate_limit.is_some() { OperatorLimit::Limited } else { OperatorLimit::Free },
         };
         ControlSettings { sandboxes_max: self.max_sandboxes, rate, preview_suffix: self.preview_suffix.clone() }
     }
@@ -284,13 +284,13 @@ impl Up {
             tracing::info!(%error, "could not protect this server from the OOM killer");
         }
         let total = oom::host_memory().context("read the host's memory")?;
-        Ok(match total.checked_sub(Bytes::mib(self.memory_reserve).get()) {
+        Ok(match total.checked_sub(ByteSize::mib(self.memory_reserve).get()) {
             None | Some(0) => driver,
             Some(bytes) => driver.with_memory_of_all(bytes),
         })
     }
 
-    async fn start_host(&self, place: &Place, driver: Arc<dyn Driver>, descriptors: u64) -> Result<Host> {
+    async fn start_host(&self, place: &OpenedDataFolder, driver: Arc<dyn Driver>, descriptors: u64) -> Result<Host> {
         let host = Host::start(HostSetup {
             driver,
             layers: place.layers.clone(),
@@ -302,7 +302,7 @@ impl Up {
                 standby: self.standby,
                 blanks: self.blanks,
                 warm: self.warm.iter().cloned().collect(),
-                memory_reserve: Bytes::mib(self.memory_reserve),
+                memory_reserve: ByteSize::mib(self.memory_reserve),
                 overcommit_percent: self.overcommit,
                 ..HostSettings::default()
             },
@@ -310,7 +310,7 @@ impl Up {
         .await
         .context("start the host")?;
         if !host.recovered().is_empty() {
-            let Recovered { adopted, asleep, machines, disks, folders: _ } = host.recovered();
+            let RecoveryReport { adopted, asleep, machines, disks, folders: _ } = host.recovered();
             tell(&format!(
                 "recovered from the last run: {adopted} sandboxes running, {asleep} hibernated; ended {machines} \
                  orphaned machines, removed {disks} orphaned disks"
@@ -332,7 +332,7 @@ impl Up {
         write_config(Path::new(&home), url, key).map(Some)
     }
 
-    fn announce(&self, place: &Place, key: &BootstrapKey, tier: &str, doorway: &Doorway) -> Result<()> {
+    fn announce(&self, place: &OpenedDataFolder, key: &BootstrapKey, tier: &str, doorway: &ApiListener) -> Result<()> {
         let address = doorway.listener.local_addr()?;
         let url = format!("http://{address}");
         let mut out = std::io::stdout().lock();
@@ -394,7 +394,7 @@ fn key_line(key: &BootstrapKey, is_terminal: bool, kept: &Path) -> String {
 
 /// Stores a new key in the data folder, for operators who see neither the terminal nor the
 /// clients' configuration.
-fn keep_first_key(place: &Place, key: &BootstrapKey) -> Result<PathBuf> {
+fn keep_first_key(place: &OpenedDataFolder, key: &BootstrapKey) -> Result<PathBuf> {
     let path = place.data_dir.join(FIRST_KEY);
     if let BootstrapKey::Made(key) = key {
         private::replace(&path, format!("{}\n", key.reveal()).as_bytes()).context("store the first API key")?;
@@ -403,7 +403,7 @@ fn keep_first_key(place: &Place, key: &BootstrapKey) -> Result<PathBuf> {
 }
 
 /// The listener of the API and its connection limits.
-struct Doorway {
+struct ApiListener {
     listener: TcpListener,
     settings: ServeSettings,
     /// Most files that this process may open.

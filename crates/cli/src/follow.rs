@@ -12,7 +12,7 @@ use pandastack_client::{
 };
 
 use crate::{
-    interrupt::{INTERRUPTED, Interrupt},
+    interrupt::{INTERRUPTED, StopSignals},
     output,
 };
 
@@ -21,7 +21,7 @@ pub const TIMED_OUT: u8 = 124;
 
 /// Where output goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Show {
+pub enum OutputMode {
     /// To our own standard output and error, at once.
     Live,
     /// Into one JSON report at the end.
@@ -42,8 +42,8 @@ pub async fn follow(
     client: &Client,
     id: &str,
     ask: &ExecRequest,
-    interrupt: &mut Interrupt,
-    show: Show,
+    interrupt: &mut StopSignals,
+    show: OutputMode,
 ) -> anyhow::Result<ExitCode> {
     let began = Instant::now();
     let mut stream = client.exec_stream(id, ask).await?;
@@ -55,8 +55,8 @@ pub async fn follow(
             next = stream.next() => next,
         };
         match next {
-            Some(Ok(ExecOutput::Stdout(chunk))) if show == Show::Json => kept.stdout.push_str(&chunk),
-            Some(Ok(ExecOutput::Stderr(chunk))) if show == Show::Json => kept.stderr.push_str(&chunk),
+            Some(Ok(ExecOutput::Stdout(chunk))) if show == OutputMode::Json => kept.stdout.push_str(&chunk),
+            Some(Ok(ExecOutput::Stderr(chunk))) if show == OutputMode::Json => kept.stderr.push_str(&chunk),
             Some(Ok(ExecOutput::Stdout(chunk))) => pass_on(&mut io::stdout().lock(), &chunk)?,
             Some(Ok(ExecOutput::Stderr(chunk))) => pass_on(&mut io::stderr().lock(), &chunk)?,
             Some(Ok(ExecOutput::Exit(code))) => {
@@ -67,7 +67,7 @@ pub async fn follow(
             None => break,
         }
     }
-    if show == Show::Json {
+    if show == OutputMode::Json {
         kept.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         output::json(&kept)?;
     }

@@ -5,7 +5,7 @@ use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that ask this program to stop.
-pub struct Interrupt {
+pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
 }
@@ -13,7 +13,7 @@ pub struct Interrupt {
 /// The exit code that shells use for Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 
-impl Interrupt {
+impl StopSignals {
     /// Starts listening. From now on these signals do not end the program by themselves.
     pub fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("listen for signals");

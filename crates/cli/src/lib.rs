@@ -38,7 +38,7 @@ pub struct GlobalArgs {
 
 /// The commands that talk to a server.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum ClientCommand {
     /// Run one command in a fresh sandbox, then delete the sandbox
     Run(run::RunArgs),
     /// Create, use, fork, hibernate and delete sandboxes
@@ -66,16 +66,20 @@ pub enum Command {
 }
 
 /// Runs a command. `root` returns the arguments of the whole program, for completion scripts.
-pub async fn execute(command: Command, global: &GlobalArgs, root: fn() -> clap::Command) -> anyhow::Result<ExitCode> {
+pub async fn execute(
+    command: ClientCommand,
+    global: &GlobalArgs,
+    root: fn() -> clap::Command,
+) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Run(args) => run::run(args, global).await,
-        Command::Sandbox(command) => sandbox::execute(command, global).await,
-        Command::Snapshot(command) => snapshot::execute(command, global).await,
-        Command::Volume(command) => volume::execute(command, global).await,
-        Command::Stats(command) => stats::execute(command, global).await,
-        Command::Audit(args) => audit::audit(args, global).await,
-        Command::Webhook(command) => webhook::execute(command, global).await,
-        Command::Host(command) => host::execute(command, global).await,
-        Command::Completion(args) => completion::completion(args, root()),
+        ClientCommand::Run(args) => run::run(args, global).await,
+        ClientCommand::Sandbox(command) => sandbox::execute(command, global).await,
+        ClientCommand::Snapshot(command) => snapshot::execute(command, global).await,
+        ClientCommand::Volume(command) => volume::execute(command, global).await,
+        ClientCommand::Stats(command) => stats::execute(command, global).await,
+        ClientCommand::Audit(args) => audit::audit(args, global).await,
+        ClientCommand::Webhook(command) => webhook::execute(command, global).await,
+        ClientCommand::Host(command) => host::execute(command, global).await,
+        ClientCommand::Completion(args) => completion::completion(args, root()),
     }
 }

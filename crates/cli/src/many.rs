@@ -10,7 +10,7 @@ use crate::{advice::advise, output};
 
 /// How a list is printed.
 #[derive(Debug, clap::Args)]
-pub struct ListForm {
+pub struct ListFormat {
     /// Print as JSON
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
@@ -20,7 +20,7 @@ pub struct ListForm {
 }
 
 /// How a list is shown as a table.
-pub struct Listing<'a, T> {
+pub struct TableFormat<'a, T> {
     pub head: &'a [&'a str],
     /// The cells of one row. The id or name is first.
     pub row: fn(&T) -> Vec<String>,
@@ -28,9 +28,9 @@ pub struct Listing<'a, T> {
     pub empty: &'a str,
 }
 
-impl ListForm {
+impl ListFormat {
     /// Prints a list.
-    pub fn print<T: Serialize>(&self, things: &[T], listing: Listing<'_, T>) -> anyhow::Result<ExitCode> {
+    pub fn print<T: Serialize>(&self, things: &[T], listing: TableFormat<'_, T>) -> anyhow::Result<ExitCode> {
         if self.json {
             output::json(&things)?;
             return Ok(ExitCode::SUCCESS);
@@ -51,7 +51,7 @@ impl ListForm {
 
 /// How deletions are reported.
 #[derive(Debug, clap::Args)]
-pub struct DeleteForm {
+pub struct DeleteFormat {
     /// Print what was deleted as JSON
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
@@ -60,7 +60,7 @@ pub struct DeleteForm {
     quiet: bool,
 }
 
-impl DeleteForm {
+impl DeleteFormat {
     /// Deletes one resource after the other. A failure does not stop the others.
     pub async fn each(
         &self,

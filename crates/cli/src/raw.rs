@@ -5,11 +5,11 @@ use std::io::{self, IsTerminal};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
 /// A terminal in raw mode. Dropping this restores the terminal, also after a panic.
-pub struct Raw {
+pub struct RawTerminal {
     before: Option<Termios>,
 }
 
-impl Raw {
+impl RawTerminal {
     /// Enters raw mode, if standard input is a terminal.
     pub fn enter() -> io::Result<Self> {
         if !io::stdin().is_terminal() {
@@ -23,7 +23,7 @@ impl Raw {
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawTerminal {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             // If the terminal is gone, nothing needs to be restored.

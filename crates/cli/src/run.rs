@@ -8,8 +8,8 @@ use pandastack_client::{Client, wire::CreateSandbox};
 use crate::{
     GlobalArgs,
     connect::connect,
-    follow::{Show, follow, request},
-    interrupt::Interrupt,
+    follow::{OutputMode, follow, request},
+    interrupt::StopSignals,
     spinner::Spinner,
     template,
 };
@@ -40,14 +40,14 @@ pub async fn run(args: RunArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode>
     let client = connect(global)?;
     // Listen before the create. A Ctrl-C during the create is handled after it, when there is an id
     // to delete.
-    let mut interrupt = Interrupt::listen()?;
+    let mut interrupt = StopSignals::listen()?;
     let sandbox = {
         let _spinner = Spinner::start("creating sandbox");
         let template = template::pick(&client, template).await?;
         let ask = CreateSandbox { template: Some(template), ..CreateSandbox::default() };
         client.create(&ask).await.context("create a sandbox")?
     };
-    let show = if json { Show::Json } else { Show::Live };
+    let show = if json { OutputMode::Json } else { OutputMode::Live };
     let ended = follow(&client, &sandbox.id, &request(command, timeout), &mut interrupt, show).await;
     if keep {
         eprintln!("kept sandbox {}; delete it with: pandastack sandbox delete {}", sandbox.id, sandbox.id);
@@ -58,7 +58,7 @@ pub async fn run(args: RunArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode>
 }
 
 /// Deletes the sandbox. A failure does not change the exit code, but the user is warned.
-async fn delete(client: &Client, id: &str, interrupt: &mut Interrupt) {
+async fn delete(client: &Client, id: &str, interrupt: &mut StopSignals) {
     let deleted = tokio::select! {
         deleted = client.delete(id) => deleted.err().map(|error| error.to_string()),
         () = interrupt.recv() => Some("interrupted".to_owned()),

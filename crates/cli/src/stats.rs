@@ -10,12 +10,12 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 #[derive(Debug, clap::Subcommand)]
 pub enum StatsCommand {
     /// Summarize how fast recent sandboxes started
-    Boot(BootArgs),
+    Boot(BootStatsArgs),
 }
 
 /// Arguments of `stats boot`.
 #[derive(Debug, clap::Args)]
-pub struct BootArgs {
+pub struct BootStatsArgs {
     /// Number of boots to list in the JSON
     #[arg(long, default_value_t = 50, value_name = "COUNT")]
     limit: usize,
@@ -31,7 +31,7 @@ pub async fn execute(command: StatsCommand, global: &GlobalArgs) -> anyhow::Resu
     }
 }
 
-async fn boot(args: BootArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+async fn boot(args: BootStatsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let stats = connect(global)?.boot_stats(args.limit).await.map_err(advise)?;
     if args.json {
         output::json(&stats)?;

@@ -12,7 +12,7 @@ use tokio_util::io::ReaderStream;
 use crate::{
     Client, ClientError,
     client::ANSWER_MAX,
-    events::{Event, EventReader},
+    events::{EventReader, ServerSentEvent},
 };
 
 /// Long, because a root file system may be large and the connection slow.
@@ -30,7 +30,7 @@ pub struct BuildForm {
 pub struct BuildLog {
     response: Response,
     reader: EventReader,
-    ready: VecDeque<Event>,
+    ready: VecDeque<ServerSentEvent>,
     url: String,
     ended: bool,
 }

@@ -38,7 +38,7 @@ pub enum ConfigError {
 /// The config file, with all spellings that other clients write.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct File {
+struct ConfigFile {
     token: Option<String>,
     #[serde(rename = "apiKey")]
     api_key_camel: Option<String>,
@@ -83,10 +83,10 @@ impl Config {
     }
 }
 
-fn read(path: PathBuf) -> Result<File, ConfigError> {
+fn read(path: PathBuf) -> Result<ConfigFile, ConfigError> {
     match fs::read(&path) {
         Ok(bytes) => serde_json::from_slice(&bytes).map_err(|cause| ConfigError::Parse { path, cause }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(File::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ConfigFile::default()),
         Err(cause) => Err(ConfigError::Read { path, cause }),
     }
 }

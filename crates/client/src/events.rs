@@ -5,7 +5,7 @@ const EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// One event with a name and data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct ServerSentEvent {
     pub name: String,
     pub data: String,
 }
@@ -20,7 +20,7 @@ pub struct EventReader {
 
 impl EventReader {
     /// Takes the next piece and returns the completed events.
-    pub fn push(&mut self, piece: &[u8]) -> Result<Vec<Event>, String> {
+    pub fn push(&mut self, piece: &[u8]) -> Result<Vec<ServerSentEvent>, String> {
         let mut events = Vec::new();
         let mut parts = piece.split(|byte| *byte == b'\n');
         // The part after the last newline is not a complete line yet.
@@ -37,10 +37,10 @@ impl EventReader {
         Ok(events)
     }
 
-    fn take_line(&mut self, line: &str) -> Option<Event> {
+    fn take_line(&mut self, line: &str) -> Option<ServerSentEvent> {
         let line = line.strip_suffix('\r').unwrap_or(line);
         if line.is_empty() {
-            let event = Event { name: std::mem::take(&mut self.name), data: std::mem::take(&mut self.data) };
+            let event = ServerSentEvent { name: std::mem::take(&mut self.name), data: std::mem::take(&mut self.data) };
             return (!event.data.is_empty()).then_some(event);
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));

@@ -7,7 +7,7 @@ use reqwest::{Method, Response};
 
 use crate::{
     Client, ClientError,
-    events::{Event, EventReader},
+    events::{EventReader, ServerSentEvent},
 };
 
 /// One event of a command. `Exit` is last.
@@ -22,7 +22,7 @@ pub enum ExecOutput {
 pub struct ExecStream {
     response: Response,
     reader: EventReader,
-    ready: VecDeque<Event>,
+    ready: VecDeque<ServerSentEvent>,
     url: String,
     ended: bool,
 }
@@ -69,7 +69,7 @@ impl ExecStream {
         }
     }
 
-    fn understand(&self, event: &Event) -> Result<Option<ExecOutput>, ClientError> {
+    fn understand(&self, event: &ServerSentEvent) -> Result<Option<ExecOutput>, ClientError> {
         let bad = |error: serde_json::Error| self.protocol(error.to_string());
         let chunk = || serde_json::from_str::<ExecChunk>(&event.data).map(|data| data.chunk).map_err(bad);
         match event.name.as_str() {

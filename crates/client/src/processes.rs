@@ -10,12 +10,12 @@ use reqwest::{Body, Method, Response};
 use crate::{
     Client, ClientError,
     client::ANSWER_MAX,
-    events::{Event, EventReader},
+    events::{EventReader, ServerSentEvent},
 };
 
 /// One event of a followed process. `Exit` is last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Followed {
+pub enum FollowedEvent {
     Stdout(FollowedChunk),
     Stderr(FollowedChunk),
     /// Bytes that are no longer kept.
@@ -24,10 +24,10 @@ pub enum Followed {
 }
 
 /// A followed process. Dropping it does not end the process.
-pub struct Follow {
+pub struct FollowedProcess {
     response: Response,
     reader: EventReader,
-    ready: VecDeque<Event>,
+    ready: VecDeque<ServerSentEvent>,
     url: String,
     ended: bool,
 }
@@ -56,13 +56,13 @@ impl Client {
     }
 
     /// Follows output from an offset on, until the process ends.
-    pub async fn follow(&self, id: &str, process: &str, offset: u64) -> Result<Follow, ClientError> {
+    pub async fn follow(&self, id: &str, process: &str, offset: u64) -> Result<FollowedProcess, ClientError> {
         let path = ["sandboxes", id, "processes", process, "output"];
         let query = [("offset", offset.to_string()), ("follow", "1".to_owned())];
         let query = query.each_ref().map(|(name, value)| (*name, value.as_str()));
         let response = self.send(self.query_request(Method::GET, &path, &query)?).await?;
         let url = self.url().to_owned();
-        Ok(Follow { response, reader: EventReader::default(), ready: VecDeque::new(), url, ended: false })
+        Ok(FollowedProcess { response, reader: EventReader::default(), ready: VecDeque::new(), url, ended: false })
     }
 
     /// Writes to standard input. With `end` it then closes standard input.
@@ -86,18 +86,18 @@ impl Client {
     }
 }
 
-impl Follow {
+impl FollowedProcess {
     /// Returns the next event; `None` after `Exit`. A stream that ends without `Exit` is an error.
-    pub async fn next(&mut self) -> Option<Result<Followed, ClientError>> {
+    pub async fn next(&mut self) -> Option<Result<FollowedEvent, ClientError>> {
         if self.ended {
             return None;
         }
         let step = self.step().await;
-        self.ended = matches!(step, Ok(Followed::Exit(_)) | Err(_));
+        self.ended = matches!(step, Ok(FollowedEvent::Exit(_)) | Err(_));
         Some(step)
     }
 
-    async fn step(&mut self) -> Result<Followed, ClientError> {
+    async fn step(&mut self) -> Result<FollowedEvent, ClientError> {
         loop {
             while let Some(event) = self.ready.pop_front() {
                 if let Some(step) = self.understand(&event)? {
@@ -112,14 +112,14 @@ impl Follow {
         }
     }
 
-    fn understand(&self, event: &Event) -> Result<Option<Followed>, ClientError> {
+    fn understand(&self, event: &ServerSentEvent) -> Result<Option<FollowedEvent>, ClientError> {
         let bad = |error: serde_json::Error| self.protocol(error.to_string());
         let chunk = || serde_json::from_str(&event.data).map_err(bad);
         match event.name.as_str() {
-            "stdout" => Ok(Some(Followed::Stdout(chunk()?))),
-            "stderr" => Ok(Some(Followed::Stderr(chunk()?))),
-            "lost" => Ok(Some(Followed::Lost(serde_json::from_str(&event.data).map_err(bad)?))),
-            "exit" => Ok(Some(Followed::Exit(serde_json::from_str(&event.data).map_err(bad)?))),
+            "stdout" => Ok(Some(FollowedEvent::Stdout(chunk()?))),
+            "stderr" => Ok(Some(FollowedEvent::Stderr(chunk()?))),
+            "lost" => Ok(Some(FollowedEvent::Lost(serde_json::from_str(&event.data).map_err(bad)?))),
+            "exit" => Ok(Some(FollowedEvent::Exit(serde_json::from_str(&event.data).map_err(bad)?))),
             "error" => Err(ClientError::Exec(serde_json::from_str::<ExecFailure>(&event.data).map_err(bad)?.error)),
             // A newer server may send unknown events.
             _ => Ok(None),

@@ -5,7 +5,7 @@ use futures_util::{
     SinkExt, StreamExt,
     stream::{SplitSink, SplitStream},
 };
-use pandastack_wire_public::TerminalNews;
+use pandastack_wire_public::TerminalServerFrame;
 use reqwest::{Method, StatusCode, Upgraded, header};
 use serde_json::json;
 use tokio_tungstenite::{
@@ -19,7 +19,7 @@ use tokio_tungstenite::{
 
 use crate::{Client, ClientError};
 
-type Socket = WebSocketStream<Upgraded>;
+type TerminalSocket = WebSocketStream<Upgraded>;
 
 /// The size of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,27 +29,27 @@ pub struct TerminalSize {
 }
 
 /// The input side of a terminal.
-pub struct Keyboard {
-    sink: SplitSink<Socket, Message>,
+pub struct TerminalInput {
+    sink: SplitSink<TerminalSocket, Message>,
     url: String,
 }
 
 /// The output side of a terminal.
-pub struct Screen {
-    stream: SplitStream<Socket>,
+pub struct TerminalOutput {
+    stream: SplitStream<TerminalSocket>,
     url: String,
 }
 
 /// One event of a terminal. `Exit` is last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum TerminalEvent {
     Bytes(Bytes),
     Exit(i32),
 }
 
 impl Client {
     /// Opens a terminal with a login shell. Dropping both halves ends it.
-    pub async fn ssh(&self, id: &str, size: TerminalSize) -> Result<(Keyboard, Screen), ClientError> {
+    pub async fn ssh(&self, id: &str, size: TerminalSize) -> Result<(TerminalInput, TerminalOutput), ClientError> {
         let key = generate_key();
         let (rows, cols) = (size.rows.to_string(), size.cols.to_string());
         let request = self
@@ -69,11 +69,11 @@ impl Client {
         let stream = response.upgrade().await.map_err(|cause| ClientError::sending(self.url(), cause))?;
         let (sink, stream) = WebSocketStream::from_raw_socket(stream, Role::Client, None).await.split();
         let url = self.url().to_owned();
-        Ok((Keyboard { sink, url: url.clone() }, Screen { stream, url }))
+        Ok((TerminalInput { sink, url: url.clone() }, TerminalOutput { stream, url }))
     }
 }
 
-impl Keyboard {
+impl TerminalInput {
     /// Sends input.
     pub async fn send(&mut self, bytes: Bytes) -> Result<(), ClientError> {
         self.put(Message::Binary(bytes)).await
@@ -90,17 +90,17 @@ impl Keyboard {
     }
 }
 
-impl Screen {
+impl TerminalOutput {
     /// Returns the next event. A terminal that ends without `Exit` is an error.
-    pub async fn next(&mut self) -> Result<Shown, ClientError> {
+    pub async fn next(&mut self) -> Result<TerminalEvent, ClientError> {
         loop {
             match self.stream.next().await {
-                Some(Ok(Message::Binary(bytes))) => return Ok(Shown::Bytes(bytes)),
+                Some(Ok(Message::Binary(bytes))) => return Ok(TerminalEvent::Bytes(bytes)),
                 Some(Ok(Message::Text(text))) => match serde_json::from_str(&text) {
-                    Ok(TerminalNews::Exit { exit } | TerminalNews::TypedExit { exit, .. }) => {
-                        return Ok(Shown::Exit(exit));
+                    Ok(TerminalServerFrame::Exit { exit } | TerminalServerFrame::TypedExit { exit, .. }) => {
+                        return Ok(TerminalEvent::Exit(exit));
                     }
-                    Ok(TerminalNews::Error { error }) => return Err(ClientError::Exec(error)),
+                    Ok(TerminalServerFrame::Error { error }) => return Err(ClientError::Exec(error)),
                     // A newer server may send unknown frames.
                     Err(_) => {}
                 },

@@ -11,14 +11,14 @@ use serde::de::DeserializeOwned;
 use crate::{
     Client, ClientError,
     client::ANSWER_MAX,
-    events::{Event, EventReader},
+    events::{EventReader, ServerSentEvent},
 };
 
 /// A stream of items that lasts until the sandbox is gone.
-pub struct Following<T> {
+pub struct SandboxStream<T> {
     response: Response,
     reader: EventReader,
-    ready: VecDeque<Event>,
+    ready: VecDeque<ServerSentEvent>,
     url: String,
     name: &'static str,
     kind: PhantomData<fn() -> T>,
@@ -35,7 +35,7 @@ impl Client {
     }
 
     /// Follows a sandbox's console.
-    pub async fn follow_logs(&self, id: &str, tail: Option<usize>) -> Result<Following<LogLine>, ClientError> {
+    pub async fn follow_logs(&self, id: &str, tail: Option<usize>) -> Result<SandboxStream<LogLine>, ClientError> {
         self.follow_stream(&["sandboxes", id, "logs"], tail, "line").await
     }
 
@@ -46,7 +46,11 @@ impl Client {
     }
 
     /// Follows the events of a sandbox.
-    pub async fn follow_events(&self, id: &str, tail: Option<usize>) -> Result<Following<SandboxEvent>, ClientError> {
+    pub async fn follow_events(
+        &self,
+        id: &str,
+        tail: Option<usize>,
+    ) -> Result<SandboxStream<SandboxEvent>, ClientError> {
         self.follow_stream(&["sandboxes", id, "events"], tail, "event").await
     }
 
@@ -80,16 +84,16 @@ impl Client {
         path: &[&str],
         tail: Option<usize>,
         name: &'static str,
-    ) -> Result<Following<T>, ClientError> {
+    ) -> Result<SandboxStream<T>, ClientError> {
         let tail = tail.map(|tail| tail.to_string());
         let values: Vec<_> = tail.iter().map(|tail| ("tail", tail.as_str())).chain([("follow", "1")]).collect();
         let response = self.send(self.query_request(Method::GET, path, &values)?).await?;
         let (reader, ready, url) = (EventReader::default(), VecDeque::new(), self.url().to_owned());
-        Ok(Following { response, reader, ready, url, name, kind: PhantomData })
+        Ok(SandboxStream { response, reader, ready, url, name, kind: PhantomData })
     }
 }
 
-impl<T: DeserializeOwned> Following<T> {
+impl<T: DeserializeOwned> SandboxStream<T> {
     /// Waits for the next item; `None` when the sandbox is gone.
     pub async fn next(&mut self) -> Option<Result<T, ClientError>> {
         loop {

@@ -18,7 +18,7 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 
 /// One boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Boot {
+pub struct BootRecord {
     pub at_ns: u64,
     pub sandbox: SandboxId,
     pub template: String,
@@ -28,14 +28,14 @@ pub struct Boot {
 
 /// The boots of all workspaces.
 #[derive(Default)]
-pub struct Boots(Mutex<HashMap<WorkspaceId, VecDeque<Boot>>>);
+pub struct BootHistory(Mutex<HashMap<WorkspaceId, VecDeque<BootRecord>>>);
 
-impl Boots {
+impl BootHistory {
     /// Adds a boot. Past the limits, the oldest boot or the least recent workspace is dropped.
-    pub fn add(&self, workspace: &WorkspaceId, boot: Boot) {
+    pub fn add(&self, workspace: &WorkspaceId, boot: BootRecord) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= BOOT_WORKSPACES_MAX && !all.contains_key(workspace) {
-            let last = |boots: &VecDeque<Boot>| boots.back().map_or(0, |boot| boot.at_ns);
+            let last = |boots: &VecDeque<BootRecord>| boots.back().map_or(0, |boot| boot.at_ns);
             let quiet = all.iter().min_by_key(|(_, boots)| last(boots)).map(|(workspace, _)| workspace.clone());
             quiet.map(|quiet| all.remove(&quiet));
         }
@@ -62,7 +62,10 @@ impl Boots {
     }
 }
 
-fn grouped<'a>(boots: &'a VecDeque<Boot>, of: impl Fn(&'a Boot) -> &'a str) -> BTreeMap<String, BootBucket> {
+fn grouped<'a>(
+    boots: &'a VecDeque<BootRecord>,
+    of: impl Fn(&'a BootRecord) -> &'a str,
+) -> BTreeMap<String, BootBucket> {
     let mut groups: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for boot in boots {
         groups.entry(of(boot)).or_default().push(boot.boot_ms);
@@ -70,7 +73,7 @@ fn grouped<'a>(boots: &'a VecDeque<Boot>, of: impl Fn(&'a Boot) -> &'a str) -> B
     groups.into_iter().map(|(name, boots)| (name.to_owned(), BootBucket::of(boots))).collect()
 }
 
-fn render(boot: &Boot) -> BootSample {
+fn render(boot: &BootRecord) -> BootSample {
     BootSample {
         time: rfc3339(boot.at_ns),
         sandbox_id: boot.sandbox.to_string(),
@@ -86,8 +89,8 @@ mod tests {
 
     #[test]
     fn boots_are_kept_by_workspace_within_limits() {
-        let (boots, mine) = (Boots::default(), WorkspaceId("mine".into()));
-        let boot = |number: u64| Boot {
+        let (boots, mine) = (BootHistory::default(), WorkspaceId("mine".into()));
+        let boot = |number: u64| BootRecord {
             at_ns: number * NS_PER_SECOND,
             sandbox: SandboxId::random(),
             template: "mini".into(),

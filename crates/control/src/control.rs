@@ -5,7 +5,8 @@ use std::{path::Path, sync::Arc};
 use async_trait::async_trait;
 use axum::Router;
 use pandastack_door::{
-    Attempt, AuditRow, Begun, Counted, DoorBackend, Guard, IdempotencyKeys, Places, Rates, ServeSettings,
+    AttemptState, AuditRow, DoorBackend, Guard, IdempotencyKey, IdempotencyKeys, PlaceKind, Places, RequestRates,
+    ServeSettings,
 };
 use pandastack_kit::{Clock, Scope, random_bytes, trace::SpanQueue};
 use pandastack_model::{Fault, SandboxId};
@@ -13,21 +14,21 @@ use pandastack_wire_fleet::{Caller, ControlPort, HostPort, PreviewGrant};
 use tokio::sync::mpsc;
 
 use crate::{
-    app::{KeyCache, PreviewSigner, Promotions, Settle, TermLocks},
-    boots::Boots,
-    build::{Builds, ImageSettings, Images},
+    app::{KeyCache, PreviewSigner, Promotions, ReconcileRequest, TermLocks},
+    boots::BootHistory,
+    build::{Builds, ImageClient, ImageSettings},
     door,
-    hooks::{Flights, Sender, WebhookSettings},
-    limits::{ATTEMPTS_REMEMBERED, AUDIT_QUEUE_MAX, AUDIT_WAIT_MAX, FOLLOWERS_MAX, SETTLE_QUEUE_MAX},
+    hooks::{DeliveriesInFlight, WebhookSender, WebhookSettings},
+    limits::{ATTEMPTS_REMEMBERED, AUDIT_QUEUE_MAX, AUDIT_WAIT_MAX, FOLLOWERS_MAX, RECONCILE_QUEUE_MAX},
     loops,
     meters::Meters,
     series::AllSeries,
     settings::ControlSettings,
-    store::{Made, Store, StoreError},
+    store::{ResourceKind, Store, StoreError},
 };
 
-const FOLLOWERS: Counted =
-    Counted { name: "followed event streams", quota: "quota.followers", full: "events.too_many" };
+const FOLLOWERS: PlaceKind =
+    PlaceKind { name: "followed event streams", quota: "quota.followers", full: "events.too_many" };
 
 /// The control plane. Clones are the same one.
 #[derive(Clone)]
@@ -37,26 +38,26 @@ pub struct Control {
     pub(crate) scope: Scope,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Arc<ControlSettings>,
-    pub(crate) access: Access,
-    pub(crate) locks: Locks,
+    pub(crate) access: CredentialChecks,
+    pub(crate) locks: RequestLocks,
     pub(crate) templates: TemplateBuilding,
     pub(crate) webhooks: WebhookDelivery,
-    pub(crate) usage: Usage,
-    pub(crate) front: Front,
+    pub(crate) usage: UsageFigures,
+    pub(crate) front: FrontDoor,
     /// Queue of the task that updates sandbox rows.
-    pub(crate) settle: mpsc::Sender<Settle>,
+    pub(crate) reconcile: mpsc::Sender<ReconcileRequest>,
 }
 
 /// Checks of credentials.
 #[derive(Clone)]
-pub(crate) struct Access {
+pub(crate) struct CredentialChecks {
     pub(crate) keys: Arc<KeyCache>,
     pub(crate) signer: Arc<PreviewSigner>,
 }
 
 /// Locks that span several steps of a request.
 #[derive(Clone, Default)]
-pub(crate) struct Locks {
+pub(crate) struct RequestLocks {
     /// Taken for a tree while one of its copies is promoted.
     pub(crate) promotions: Arc<Promotions>,
     /// Taken for a sandbox while its egress rules or idle limit change.
@@ -70,28 +71,28 @@ pub(crate) struct Locks {
 #[derive(Clone)]
 pub(crate) struct TemplateBuilding {
     pub(crate) builds: Arc<Builds>,
-    pub(crate) images: Arc<Images>,
+    pub(crate) images: Arc<ImageClient>,
 }
 
 /// Deliveries to webhooks.
 #[derive(Clone)]
 pub(crate) struct WebhookDelivery {
-    pub(crate) sender: Arc<Sender>,
-    pub(crate) flights: Arc<Flights>,
+    pub(crate) sender: Arc<WebhookSender>,
+    pub(crate) flights: Arc<DeliveriesInFlight>,
 }
 
 /// Figures that are kept in memory.
 #[derive(Clone, Default)]
-pub(crate) struct Usage {
+pub(crate) struct UsageFigures {
     pub(crate) meters: Arc<Meters>,
-    pub(crate) boots: Arc<Boots>,
+    pub(crate) boots: Arc<BootHistory>,
     pub(crate) series: Arc<AllSeries>,
 }
 
 /// What the front door counts and queues.
 #[derive(Clone)]
-pub(crate) struct Front {
-    pub(crate) rates: Arc<Rates>,
+pub(crate) struct FrontDoor {
+    pub(crate) rates: Arc<RequestRates>,
     /// Slots for clients that follow event streams.
     pub(crate) followers: Places,
     /// Slots for connections with a request in progress.
@@ -124,31 +125,31 @@ impl Control {
         let store = Store::open(database, clock.now_ns()).await.map_err(OpenError::Database)?;
         let key = store.preview_key(random_bytes(), clock.now_ns()).await.map_err(OpenError::Database)?;
         let builds = Builds::open(&database.with_file_name("builds"), scope.clone()).map_err(OpenError::Builds)?;
-        let (settle, unsettled) = mpsc::channel(SETTLE_QUEUE_MAX);
+        let (reconcile, unreconciled) = mpsc::channel(RECONCILE_QUEUE_MAX);
         let (audit_entries, unwritten) = mpsc::channel(AUDIT_QUEUE_MAX);
         let WebhookSettings { reach, roots } = WebhookSettings::default();
         let control = Self {
             store,
             host,
-            access: Access { keys: Arc::default(), signer: Arc::new(PreviewSigner::new(key)) },
-            locks: Locks::default(),
+            access: CredentialChecks { keys: Arc::default(), signer: Arc::new(PreviewSigner::new(key)) },
+            locks: RequestLocks::default(),
             templates: TemplateBuilding {
                 builds: Arc::new(builds),
-                images: Arc::new(Images::new(ImageSettings::default(), scope.clone())),
+                images: Arc::new(ImageClient::new(ImageSettings::default(), scope.clone())),
             },
             webhooks: WebhookDelivery {
-                sender: Arc::new(Sender::new(reach, roots, scope.clone())),
+                sender: Arc::new(WebhookSender::new(reach, roots, scope.clone())),
                 flights: Arc::default(),
             },
-            usage: Usage::default(),
-            front: Front {
+            usage: UsageFigures::default(),
+            front: FrontDoor {
                 rates: Arc::default(),
                 followers: Places::new(FOLLOWERS, FOLLOWERS_MAX),
                 connections: ServeSettings::default().places(),
                 audit_entries,
                 spans: None,
             },
-            settle,
+            reconcile,
             settings: Arc::default(),
             scope,
             clock,
@@ -158,7 +159,7 @@ impl Control {
         loops::compare(&control).await.map_err(OpenError::Compare)?;
         loops::finish(&control).await.map_err(OpenError::Compare)?;
         let listener = control.clone();
-        control.scope.start("host events", async move { loops::listen(listener, events, unsettled).await });
+        control.scope.start("host events", async move { loops::listen(listener, events, unreconciled).await });
         loops::prune(&control).await;
         control.scope.start("audit trail", loops::write_trail(control.clone(), unwritten));
         control.scope.start("samples", loops::sample(control.clone()));
@@ -169,7 +170,7 @@ impl Control {
     /// webhooks may reach only the public internet.
     pub fn with_webhooks(mut self, settings: WebhookSettings) -> Self {
         let WebhookSettings { reach, roots } = settings;
-        self.webhooks.sender = Arc::new(Sender::new(reach, roots, self.scope.clone()));
+        self.webhooks.sender = Arc::new(WebhookSender::new(reach, roots, self.scope.clone()));
         let courier = self.clone();
         self.scope.start("webhooks", async move { loops::deliver(courier).await });
         self
@@ -178,7 +179,7 @@ impl Control {
     /// Fetches images under the operator's settings. Until this call only registries on the
     /// public internet are allowed, and an image name must contain its registry.
     pub fn with_images(mut self, settings: ImageSettings) -> Self {
-        self.templates.images = Arc::new(Images::new(settings, self.scope.clone()));
+        self.templates.images = Arc::new(ImageClient::new(settings, self.scope.clone()));
         self
     }
 
@@ -227,7 +228,7 @@ impl Control {
 
     /// Wraps all routes of the server in the middleware that every request passes.
     pub fn guard(&self, app: Router) -> Router {
-        let Front { rates, connections, spans, .. } = self.front.clone();
+        let FrontDoor { rates, connections, spans, .. } = self.front.clone();
         let guard = Guard {
             backend: Arc::new(self.clone()),
             clock: self.clock.clone(),
@@ -278,21 +279,21 @@ impl DoorBackend for Control {
         }
     }
 
-    async fn begin_attempt(&self, attempt: &Attempt, digest: &str) -> Result<Begun, Fault> {
+    async fn begin_attempt(&self, attempt: &IdempotencyKey, digest: &str) -> Result<AttemptState, Fault> {
         let now_ns = self.clock.now_ns();
         let since_ns = now_ns.saturating_sub(ATTEMPTS_REMEMBERED.as_nanos() as u64);
         Ok(self.store.begin_attempt(attempt, digest, now_ns, since_ns).await?)
     }
 
-    async fn answer_attempt(&self, attempt: &Attempt, status: u16, body: Option<&[u8]>) -> Result<(), Fault> {
+    async fn answer_attempt(&self, attempt: &IdempotencyKey, status: u16, body: Option<&[u8]>) -> Result<(), Fault> {
         Ok(self.store.answer_attempt(attempt, status, body).await?)
     }
 
-    async fn drop_attempt(&self, attempt: &Attempt) -> Result<(), Fault> {
+    async fn drop_attempt(&self, attempt: &IdempotencyKey) -> Result<(), Fault> {
         Ok(self.store.drop_attempt(attempt).await?)
     }
 
     async fn note_made_in_guest(&self, caller: &Caller, path: String) -> Result<(), Fault> {
-        self.note_made(caller, Made::InGuest, &[path]).await
+        self.note_made(caller, ResourceKind::InGuest, &[path]).await
     }
 }

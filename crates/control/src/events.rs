@@ -107,7 +107,7 @@ impl LastingState {
 
 /// Source of an event's payload: the boot, or the reason why a machine died.
 #[derive(Clone, Copy, Debug)]
-pub enum Details<'a> {
+pub enum EventDetails<'a> {
     Boot(&'a SandboxView),
     Death { reason: &'a str },
 }
@@ -116,14 +116,14 @@ pub enum Details<'a> {
 pub fn state_events(
     now: LastingState,
     last: Option<LastingState>,
-    details: Details<'_>,
+    details: EventDetails<'_>,
     at_ns: u64,
 ) -> Vec<SandboxEvent> {
     let Some(kind) = now.since(last) else { return Vec::new() };
     let payload = match (now, details) {
-        (LastingState::Running, Details::Boot(view)) => booted(view),
-        (LastingState::Dead, Details::Death { reason }) => json!({ "reason": reason }),
-        (LastingState::Dead, Details::Boot(view)) => match &view.state {
+        (LastingState::Running, EventDetails::Boot(view)) => booted(view),
+        (LastingState::Dead, EventDetails::Death { reason }) => json!({ "reason": reason }),
+        (LastingState::Dead, EventDetails::Boot(view)) => match &view.state {
             SandboxState::Failed { reason } => json!({ "reason": reason }),
             _ => json!({}),
         },
@@ -151,19 +151,19 @@ fn booted(view: &SandboxView) -> Value {
 /// The recent events of every sandbox.
 #[derive(Default)]
 pub struct EventLog {
-    rings: Mutex<HashMap<SandboxId, Arc<Ring>>>,
+    rings: Mutex<HashMap<SandboxId, Arc<EventRing>>>,
 }
 
 /// The events of one sandbox. A follower keeps it after the sandbox ended, to read the last event.
 #[derive(Default)]
-struct Ring {
-    kept: Mutex<Kept>,
+struct EventRing {
+    kept: Mutex<KeptEvents>,
     /// Number of events so far.
     news: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeptEvents {
     events: VecDeque<SandboxEvent>,
     /// Number of events so far.
     count: u64,
@@ -186,10 +186,10 @@ impl EventLog {
     }
 
     /// Follows a sandbox from its next event.
-    pub fn follow(&self, id: SandboxId, at_ns: u64) -> Follower {
+    pub fn follow(&self, id: SandboxId, at_ns: u64) -> EventFollower {
         let seen = self.ring(id, at_ns, |kept| kept.count);
         let ring = self.lock().get(&id).cloned().unwrap_or_default();
-        Follower { news: ring.news.subscribe(), ring, seen }
+        EventFollower { news: ring.news.subscribe(), ring, seen }
     }
 
     /// Adds the last event of a sandbox, ends its followers, and forgets the sandbox. A second
@@ -202,7 +202,7 @@ impl EventLog {
         ring.news.send_replace(kept.count);
     }
 
-    fn ring<T>(&self, id: SandboxId, at_ns: u64, change: impl FnOnce(&mut Kept) -> T) -> T {
+    fn ring<T>(&self, id: SandboxId, at_ns: u64, change: impl FnOnce(&mut KeptEvents) -> T) -> T {
         let ring = {
             let mut rings = self.lock();
             if rings.len() >= EVENT_SANDBOXES_MAX && !rings.contains_key(&id) {
@@ -218,18 +218,18 @@ impl EventLog {
         changed
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Arc<Ring>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Arc<EventRing>>> {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Ring {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+impl EventRing {
+    fn lock(&self) -> MutexGuard<'_, KeptEvents> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl KeptEvents {
     fn push(&mut self, event: SandboxEvent) {
         if self.events.len() >= EVENTS_PER_SANDBOX_MAX {
             self.events.pop_front();
@@ -240,13 +240,13 @@ impl Kept {
 }
 
 /// A subscription to the events of one sandbox.
-pub struct Follower {
-    ring: Arc<Ring>,
+pub struct EventFollower {
+    ring: Arc<EventRing>,
     news: watch::Receiver<u64>,
     seen: u64,
 }
 
-impl Follower {
+impl EventFollower {
     /// Waits for events and returns them oldest first. A slow follower may miss some. Returns
     /// `None` after the sandbox has ended.
     pub async fn next(&mut self) -> Option<Vec<SandboxEvent>> {
@@ -308,7 +308,7 @@ mod tests {
         let (mut last, mut told) = (None, Vec::new());
         for state in [Running, Running, Paused, Paused, Running, FallingAsleep, Asleep, Waking, Running, failed] {
             let Some(now) = LastingState::of(&state) else { continue };
-            told.extend(state_events(now, last, Details::Boot(&view(state)), 1));
+            told.extend(state_events(now, last, EventDetails::Boot(&view(state)), 1));
             last = Some(now);
         }
         let expected = [

@@ -17,13 +17,13 @@ mod settings;
 mod store;
 mod telemetry;
 
-pub use app::{BootstrapError, BootstrapKey, MadeKey, OfflineKeyError};
+pub use app::{BootstrapError, BootstrapKey, NewKey, OfflineKeyError};
 pub use build::ImageSettings;
 pub use control::{Control, OpenError};
-pub use dial::{Reach, Roots};
+pub use dial::{AddressPolicy, TrustRoots};
 pub use hooks::WebhookSettings;
 use pandastack_dial as dial;
-pub use pandastack_door::{Operator, RateSettings};
+pub use pandastack_door::{OperatorLimit, RateSettings};
 pub use settings::ControlSettings;
-pub use store::StoredKey;
+pub use store::ListedKey;
 pub use telemetry::{TelemetryError, TelemetrySettings, start as start_telemetry};

@@ -116,7 +116,7 @@ pub const BOOTS_PER_WORKSPACE_MAX: usize = 500;
 pub const BOOT_WORKSPACES_MAX: usize = 256;
 
 /// Length of the queue of requests to reconcile one sandbox with the host.
-pub const SETTLE_QUEUE_MAX: usize = 256;
+pub const RECONCILE_QUEUE_MAX: usize = 256;
 
 /// Unfinished builds of one workspace, including queued ones, and ended builds that are kept with
 /// their logs.

@@ -11,17 +11,17 @@ use prometheus_client::{
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Mode {
+struct ModeLabel {
     mode: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Status {
+struct StatusLabel {
     status: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Of {
+struct OfLabel {
     of: &'static str,
 }
 
@@ -30,16 +30,16 @@ pub struct Meters {
     registry: Registry,
     /// Counted by the front door.
     pub requests: RequestMeters,
-    boots: Family<Mode, Counter>,
-    sandboxes: Family<Status, Gauge>,
-    machines: Family<Of, Gauge>,
-    bytes: Family<Of, Gauge>,
+    boots: Family<ModeLabel, Counter>,
+    sandboxes: Family<StatusLabel, Gauge>,
+    machines: Family<OfLabel, Gauge>,
+    bytes: Family<OfLabel, Gauge>,
     resident: Gauge,
-    spans: Family<Of, Counter>,
+    spans: Family<OfLabel, Counter>,
 }
 
 /// Values that are read when the metrics are requested.
-pub struct Reading {
+pub struct MeterReading {
     /// Number of sandboxes in each state.
     pub sandboxes: Vec<(String, u64)>,
     /// Number of machines that serve, stand by, and wait for a layer.
@@ -89,19 +89,19 @@ impl Meters {
 
     /// Counts a sandbox that booted.
     pub fn booted(&self, mode: &str) {
-        self.boots.get_or_create(&Mode { mode: mode.to_owned() }).inc();
+        self.boots.get_or_create(&ModeLabel { mode: mode.to_owned() }).inc();
     }
 
     /// Renders all meters.
-    pub fn encode(&self, reading: Reading) -> Result<String, fmt::Error> {
+    pub fn encode(&self, reading: MeterReading) -> Result<String, fmt::Error> {
         let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         // A state without sandboxes must not keep its last number.
         self.sandboxes.clear();
         for (status, count) in reading.sandboxes {
-            self.sandboxes.get_or_create(&Status { status }).set(whole(count));
+            self.sandboxes.get_or_create(&StatusLabel { status }).set(whole(count));
         }
         for (of, count) in ["sandbox", "standby", "blank"].into_iter().zip(reading.machines) {
-            self.machines.get_or_create(&Of { of }).set(whole(count));
+            self.machines.get_or_create(&OfLabel { of }).set(whole(count));
         }
         let bytes = [
             ("memory_promised", reading.memory_promised),
@@ -109,12 +109,12 @@ impl Meters {
             ("disk_total", reading.disk_total),
         ];
         for (of, count) in bytes {
-            self.bytes.get_or_create(&Of { of }).set(whole(count));
+            self.bytes.get_or_create(&OfLabel { of }).set(whole(count));
         }
         self.resident.set(whole(reading.resident));
         for (of, count) in ["exported", "dropped"].into_iter().zip(reading.spans.into_iter().flatten()) {
             // Counted elsewhere and only copied here.
-            self.spans.get_or_create(&Of { of }).inner().store(count, Ordering::Relaxed);
+            self.spans.get_or_create(&OfLabel { of }).inner().store(count, Ordering::Relaxed);
         }
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
@@ -135,7 +135,7 @@ mod tests {
         meters.requests.answered("BREW", "none", 503, Duration::from_secs(60));
         meters.booted("standby");
         meters.requests.too_fast();
-        let reading = |status: &str| Reading {
+        let reading = |status: &str| MeterReading {
             sandboxes: vec![(status.into(), 2)],
             machines: [2, 1, 0],
             memory_promised: 5,

@@ -25,7 +25,7 @@ pub type Points = Vec<(u64, f64)>;
 
 /// The requested part of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct SeriesRange {
     /// Unix seconds.
     pub from: u64,
     pub to: u64,
@@ -67,7 +67,7 @@ impl Series {
 
     /// Returns the points of a span. Each is the mean of the values in its step. Finer points
     /// replace coarser ones where both exist.
-    fn read(&self, span: Span) -> BTreeMap<u64, [f64; 4]> {
+    fn read(&self, span: SeriesRange) -> BTreeMap<u64, [f64; 4]> {
         let mut buckets: BTreeMap<u64, Point> = BTreeMap::new();
         let mut until = u64::MAX;
         for (points, (width, _)) in self.tiers.iter().zip(TIERS) {
@@ -88,13 +88,13 @@ impl Series {
 
 /// The last measurement of a machine's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Baseline {
+pub struct UsageBaseline {
     pub pid: u32,
     pub cpu: Duration,
     pub at_ns: u64,
 }
 
-impl Baseline {
+impl UsageBaseline {
     /// Makes a baseline from a measurement.
     pub fn of(usage: &MachineUsage, at_ns: u64) -> Self {
         Self { pid: usage.pid, cpu: usage.cpu, at_ns }
@@ -112,7 +112,7 @@ impl Baseline {
 }
 
 /// One sandbox in a sample.
-pub struct Sampled {
+pub struct SandboxSample {
     pub id: SandboxId,
     pub workspace: WorkspaceId,
     pub running: bool,
@@ -121,23 +121,23 @@ pub struct Sampled {
 
 /// The series of all sandboxes and workspaces.
 #[derive(Default)]
-pub struct AllSeries(Mutex<Kept>);
+pub struct AllSeries(Mutex<KeptSeries>);
 
 #[derive(Default)]
-struct Kept {
-    sandboxes: HashMap<SandboxId, (Series, Baseline)>,
+struct KeptSeries {
+    sandboxes: HashMap<SandboxId, (Series, UsageBaseline)>,
     workspaces: HashMap<WorkspaceId, Series>,
 }
 
 impl AllSeries {
     /// Adds a sample of all sandboxes, and forgets sandboxes that are not in it.
-    pub fn sample(&self, everything: &[Sampled], now_ns: u64) {
+    pub fn sample(&self, everything: &[SandboxSample], now_ns: u64) {
         let now = now_ns / 1_000_000_000;
         let mut kept = self.lock();
         let here: HashSet<SandboxId> = everything.iter().map(|sampled| sampled.id).collect();
         kept.sandboxes.retain(|id, _| here.contains(id));
         let mut totals: HashMap<&WorkspaceId, [f64; 4]> = HashMap::new();
-        for Sampled { id, workspace, running, usage } in everything {
+        for SandboxSample { id, workspace, running, usage } in everything {
             let total = totals.entry(workspace).or_default();
             total[0] += 1.0;
             total[1] += f64::from(u8::from(*running));
@@ -160,35 +160,35 @@ impl AllSeries {
     }
 
     /// Returns the last measurement of a sandbox.
-    pub fn baseline(&self, id: SandboxId) -> Option<Baseline> {
+    pub fn baseline(&self, id: SandboxId) -> Option<UsageBaseline> {
         self.lock().sandboxes.get(&id).map(|(_, baseline)| *baseline)
     }
 
     /// Returns a part of a sandbox's series.
-    pub fn sandbox(&self, id: SandboxId, span: Span) -> BTreeMap<String, Points> {
+    pub fn sandbox(&self, id: SandboxId, span: SeriesRange) -> BTreeMap<String, Points> {
         let kept = self.lock();
         named(SANDBOX_VALUES, kept.sandboxes.get(&id).map(|(series, _)| series.read(span)).unwrap_or_default())
     }
 
     /// Returns a part of a workspace's series.
-    pub fn workspace(&self, workspace: &WorkspaceId, span: Span) -> BTreeMap<String, Points> {
+    pub fn workspace(&self, workspace: &WorkspaceId, span: SeriesRange) -> BTreeMap<String, Points> {
         let kept = self.lock();
         named(WORKSPACE_VALUES, kept.workspaces.get(workspace).map(|series| series.read(span)).unwrap_or_default())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptSeries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl KeptSeries {
     /// Adds a measurement and returns the CPU use. The first measurement of a process only sets the
     /// baseline.
     fn add(&mut self, id: SandboxId, usage: &MachineUsage, now_ns: u64) -> Option<f64> {
         if self.sandboxes.len() >= SERIES_SANDBOXES_MAX && !self.sandboxes.contains_key(&id) {
             return None;
         }
-        let fresh = Baseline::of(usage, now_ns);
+        let fresh = UsageBaseline::of(usage, now_ns);
         let (series, baseline) = self.sandboxes.entry(id).or_insert_with(|| (Series::default(), fresh));
         let cpu = baseline.percent(usage, now_ns);
         *baseline = fresh;
@@ -206,7 +206,7 @@ fn named(names: [&str; 4], points: BTreeMap<u64, [f64; 4]>) -> BTreeMap<String, 
 
 #[cfg(test)]
 mod tests {
-    use pandastack_model::Bytes;
+    use pandastack_model::ByteSize;
 
     use super::*;
 
@@ -218,20 +218,20 @@ mod tests {
             pid,
             up: Duration::from_secs(1),
             cpu: Duration::from_secs(cpu_seconds),
-            resident: Bytes::mib(10),
-            mapped: Bytes::mib(20),
+            resident: ByteSize::mib(10),
+            mapped: ByteSize::mib(20),
             threads: 3,
         }
     }
 
-    fn sampled(id: SandboxId, usage: Option<MachineUsage>) -> Sampled {
-        Sampled { id, workspace: WorkspaceId("w".into()), running: usage.is_some(), usage }
+    fn sampled(id: SandboxId, usage: Option<MachineUsage>) -> SandboxSample {
+        SandboxSample { id, workspace: WorkspaceId("w".into()), running: usage.is_some(), usage }
     }
 
     #[test]
     fn how_busy_a_machine_was_is_told_between_samples_of_the_same_process() {
         let (all, id) = (AllSeries::default(), SandboxId::random());
-        let span = Span { from: 0, to: 1000, step: 15 };
+        let span = SeriesRange { from: 0, to: 1000, step: 15 };
         for (at, pid, cpu) in [(15, 7, 100), (30, 7, 115), (45, 7, 130), (60, 8, 1), (75, 8, 1)] {
             all.sample(&[sampled(id, Some(usage(id, pid, cpu)))], at * NS);
         }
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(series["threads"][0], (30, 3.0));
         let busy = all.workspace(&WorkspaceId("w".into()), span)["cpu_percent"].clone();
         assert_eq!(busy, [(15, 0.0), (30, 100.0), (45, 100.0), (60, 0.0), (75, 0.0)]);
-        let coarse = all.sandbox(id, Span { from: 0, to: 1000, step: 300 });
+        let coarse = all.sandbox(id, SeriesRange { from: 0, to: 1000, step: 300 });
         assert_eq!(coarse["cpu_percent"], [(0, 66.67)]);
         assert_eq!(all.sandbox(SandboxId::random(), span)["cpu_percent"], []);
     }
@@ -251,7 +251,7 @@ mod tests {
         all.sample(&[sampled(id, Some(usage(id, 7, 1)))], 15 * NS);
         all.sample(&[sampled(id, None)], 30 * NS);
         all.sample(&[], 45 * NS);
-        let series = all.workspace(&WorkspaceId("w".into()), Span { from: 0, to: 100, step: 15 });
+        let series = all.workspace(&WorkspaceId("w".into()), SeriesRange { from: 0, to: 100, step: 15 });
         assert_eq!(series["sandboxes"], [(15, 1.0), (30, 1.0), (45, 0.0)]);
         assert_eq!(series["sandboxes_running"], [(15, 1.0), (30, 0.0), (45, 0.0)]);
         assert_eq!(all.baseline(id), None);
@@ -265,10 +265,10 @@ mod tests {
             series.push(at, [at as f64; 4]);
         }
         assert_eq!(series.tiers.each_ref().map(VecDeque::len), [240, 288, 720]);
-        let points = series.read(Span { from: 0, to: month, step: 15 });
+        let points = series.read(SeriesRange { from: 0, to: month, step: 15 });
         assert!(points.len() > 900 && points.len() <= 240 + 288 + 720, "{}", points.len());
         assert_eq!(points.last_key_value().unwrap().0, &(month - 15));
-        let last_hour = series.read(Span { from: month - 3600, to: month, step: 60 });
+        let last_hour = series.read(SeriesRange { from: month - 3600, to: month, step: 60 });
         assert_eq!(last_hour.len(), 60);
     }
 }

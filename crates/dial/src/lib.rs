@@ -36,7 +36,7 @@ const DIALED_ADDRESSES_MAX: usize = 4;
 
 /// The addresses that may be reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reach {
+pub enum AddressPolicy {
     /// Only those of the public internet.
     #[default]
     Public,
@@ -47,7 +47,7 @@ pub enum Reach {
 
 /// Certificate authorities that are trusted for https.
 #[derive(Clone, Debug, Default)]
-pub enum Roots {
+pub enum TrustRoots {
     /// Those of this host.
     #[default]
     Host,
@@ -59,7 +59,7 @@ pub enum Roots {
 
 /// Why a file of certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum RootsError {
+pub enum TrustRootsError {
     #[error("read certificates from {}", path.display())]
     Read {
         path: PathBuf,
@@ -70,19 +70,19 @@ pub enum RootsError {
     Empty { path: PathBuf },
 }
 
-impl Roots {
+impl TrustRoots {
     /// Trusts this host's certificate authorities, and those of a PEM file.
-    pub fn host_and(path: &Path) -> Result<Self, RootsError> {
-        let bad = |cause| RootsError::Read { path: path.to_owned(), cause };
+    pub fn host_and(path: &Path) -> Result<Self, TrustRootsError> {
+        let bad = |cause| TrustRootsError::Read { path: path.to_owned(), cause };
         let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(bad)?.collect();
         let found = found.map_err(bad)?;
-        if found.is_empty() { Err(RootsError::Empty { path: path.to_owned() }) } else { Ok(Self::HostAnd(found)) }
+        if found.is_empty() { Err(TrustRootsError::Empty { path: path.to_owned() }) } else { Ok(Self::HostAnd(found)) }
     }
 }
 
 /// The target of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct DialTarget {
     /// A name or an address without brackets.
     pub host: String,
     pub port: u16,
@@ -91,8 +91,8 @@ pub struct Place {
 
 /// Makes connections. Keeps none of them.
 pub struct Dialer {
-    reach: Reach,
-    roots: Roots,
+    reach: AddressPolicy,
+    roots: TrustRoots,
     tls: OnceCell<TlsConnector>,
     scope: Scope,
 }
@@ -122,16 +122,16 @@ pub enum DialError {
 
 impl Dialer {
     /// Makes a dialer. Certificates are read at the first TLS connection.
-    pub fn new(reach: Reach, roots: Roots, scope: Scope) -> Self {
+    pub fn new(reach: AddressPolicy, roots: TrustRoots, scope: Scope) -> Self {
         Self { reach, roots, tls: OnceCell::new(), scope }
     }
 
-    pub fn reach(&self) -> Reach {
+    pub fn reach(&self) -> AddressPolicy {
         self.reach
     }
 
     /// Connects, with a TLS handshake if the target wants it. Has no timeout; callers set one.
-    pub async fn open(&self, place: &Place) -> Result<Box<dyn Stream>, DialError> {
+    pub async fn open(&self, place: &DialTarget) -> Result<Box<dyn NetworkStream>, DialError> {
         let stream = self.connect(place).await?;
         if !place.tls {
             return Ok(Box::new(stream));
@@ -143,7 +143,7 @@ impl Dialer {
     }
 
     /// Connects to the first address that is allowed and answers.
-    async fn connect(&self, place: &Place) -> Result<TcpStream, DialError> {
+    async fn connect(&self, place: &DialTarget) -> Result<TcpStream, DialError> {
         let host = place.host.clone();
         let resolved = tokio::net::lookup_host((host.as_str(), place.port)).await;
         let addresses: Vec<SocketAddr> =
@@ -164,8 +164,10 @@ impl Dialer {
 
     fn refuse(&self, address: SocketAddr) -> Option<&'static str> {
         match self.reach {
-            Reach::Private => None,
-            Reach::Public => refused(address.ip()).or_else(|| is_own(address).then_some("an address of this host")),
+            AddressPolicy::Private => None,
+            AddressPolicy::Public => {
+                refused(address.ip()).or_else(|| is_own(address).then_some("an address of this host"))
+            }
         }
     }
 
@@ -176,9 +178,9 @@ impl Dialer {
 
     async fn trust(&self) -> Result<TlsConnector, DialError> {
         let certificates = match &self.roots {
-            Roots::These(these) => these.clone(),
-            Roots::Host => self.host_roots().await,
-            Roots::HostAnd(these) => self.host_roots().await.into_iter().chain(these.iter().cloned()).collect(),
+            TrustRoots::These(these) => these.clone(),
+            TrustRoots::Host => self.host_roots().await,
+            TrustRoots::HostAnd(these) => self.host_roots().await.into_iter().chain(these.iter().cloned()).collect(),
         };
         let mut store = RootCertStore::empty();
         store.add_parsable_certificates(certificates);
@@ -193,20 +195,20 @@ impl Dialer {
 }
 
 /// A byte stream in both directions.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait NetworkStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> NetworkStream for T {}
 
 /// The task that drives a connection. Dropping it ends the connection.
-pub struct Connection(tokio::task::JoinHandle<()>);
+pub struct ConnectionTask(tokio::task::JoinHandle<()>);
 
-impl Connection {
+impl ConnectionTask {
     pub fn of(task: tokio::task::JoinHandle<()>) -> Self {
         Self(task)
     }
 }
 
-impl Drop for Connection {
+impl Drop for ConnectionTask {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -23,7 +23,7 @@ pub struct ContextFile {
 
 /// A file that a source selects, and its name below the destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Meant {
+pub struct MatchedFile {
     /// Index into the context.
     pub file: usize,
     pub name: String,
@@ -31,8 +31,8 @@ pub struct Meant {
 
 /// The files that one source selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Matched {
-    pub files: Vec<Meant>,
+pub struct MatchedFiles {
+    pub files: Vec<MatchedFile>,
     /// Whether the destination must be a folder: the source is a folder or a pattern.
     pub many: bool,
 }
@@ -57,14 +57,14 @@ pub fn checked(path: &str) -> Result<String, String> {
 }
 
 /// Resolves a source: a file, everything below a folder, or everything that matches a pattern.
-pub fn find(files: &[ContextFile], source: &str) -> Result<Matched, String> {
+pub fn find(files: &[ContextFile], source: &str) -> Result<MatchedFiles, String> {
     let parts: Vec<&str> = source.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     if parts.contains(&"..") {
         return Err(format!("{:?} leads outside the build context", shown(source)));
     }
     let pattern = parts.iter().any(|part| part.contains(['*', '?', '[']));
     let fitting: Vec<GlobMatcher> = parts.iter().map(|part| glob(part)).collect::<Result<_, _>>()?;
-    let mut meant: Vec<Meant> = Vec::new();
+    let mut meant: Vec<MatchedFile> = Vec::new();
     let (mut many, mut places) = (pattern, HashMap::new());
     for (file, entry) in files.iter().enumerate() {
         let names: Vec<&str> = entry.path.split('/').collect();
@@ -84,13 +84,13 @@ pub fn find(files: &[ContextFile], source: &str) -> Result<Matched, String> {
                 places.insert(name, before);
                 meant[before].file = file;
             }
-            None => meant.push(Meant { file, name }),
+            None => meant.push(MatchedFile { file, name }),
         }
     }
     if meant.is_empty() {
         return Err(format!("{:?} does not exist in the build context", shown(source)));
     }
-    Ok(Matched { many, files: meant })
+    Ok(MatchedFiles { many, files: meant })
 }
 
 /// Shortens a source for a message.

@@ -15,30 +15,38 @@ pub struct HereDoc {
 
 /// The opening of a here-document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Begun {
+pub struct HereDocOpening {
     name: String,
     expand: bool,
     strip_tabs: bool,
 }
 
 /// Finds the here-documents that an instruction opens.
-pub fn begun(rest: &str) -> Vec<Begun> {
+pub fn begun(rest: &str) -> Vec<HereDocOpening> {
     words::split(rest).iter().filter_map(|word| opening(word)).collect()
 }
 
 /// Reads a word such as `<<EOF`, `<<-"EOF"` or `3<<EOF`.
-pub fn opening(word: &str) -> Option<Begun> {
+pub fn opening(word: &str) -> Option<HereDocOpening> {
     let word = word.trim_start_matches(|c: char| c.is_ascii_digit()).strip_prefix("<<")?;
     let (strip_tabs, word) = word.strip_prefix('-').map_or((false, word), |word| (true, word));
     let quoted = word.len() >= 2 && ['"', '\''].iter().any(|quote| word.starts_with(*quote) && word.ends_with(*quote));
     let name = if quoted { &word[1..word.len() - 1] } else { word };
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    (!name.is_empty() && name.chars().all(fine)).then(|| Begun { name: name.to_owned(), expand: !quoted, strip_tabs })
+    (!name.is_empty() && name.chars().all(fine)).then(|| HereDocOpening {
+        name: name.to_owned(),
+        expand: !quoted,
+        strip_tabs,
+    })
 }
 
 /// Reads the lines of a here-document.
-pub fn read<'a>(begun: Begun, number: usize, lines: impl Iterator<Item = &'a str>) -> Result<HereDoc, DockerfileError> {
-    let Begun { name, expand, strip_tabs } = begun;
+pub fn read<'a>(
+    begun: HereDocOpening,
+    number: usize,
+    lines: impl Iterator<Item = &'a str>,
+) -> Result<HereDoc, DockerfileError> {
+    let HereDocOpening { name, expand, strip_tabs } = begun;
     let (mut body, mut raw) = (String::new(), String::new());
     for line in lines {
         raw.push_str(line);

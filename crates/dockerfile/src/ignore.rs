@@ -13,13 +13,13 @@ pub const IGNORE: &str = ".dockerignore";
 
 /// The patterns of a `.dockerignore`.
 #[derive(Debug)]
-pub struct Ignored {
+pub struct IgnorePatterns {
     patterns: GlobSet,
     /// Whether each pattern is an exception (`!`), in their order.
     back: Vec<bool>,
 }
 
-impl Ignored {
+impl IgnorePatterns {
     /// Parses a list.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         if text.len() > IGNORE_BYTES_MAX {
@@ -47,7 +47,7 @@ impl Ignored {
     }
 
     /// Removes the hidden files.
-    pub fn drop_from(&self, files: &mut Vec<ContextFile>) {
+    pub fn remove_ignored(&self, files: &mut Vec<ContextFile>) {
         files.retain(|file| !self.hides(&file.path));
     }
 
@@ -113,7 +113,7 @@ mod tests {
             part: 0,
         };
         let mut files: Vec<ContextFile> = paths.iter().map(file).collect();
-        Ignored::parse(list.as_bytes()).unwrap().drop_from(&mut files);
+        IgnorePatterns::parse(list.as_bytes()).unwrap().remove_ignored(&mut files);
         assert_eq!(files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), left, "{list:?}");
     }
 
@@ -130,9 +130,9 @@ mod tests {
 
     #[test]
     fn lists_that_cannot_be_read_are_refused() {
-        assert!(Ignored::parse(b"[a").is_err());
-        assert!(Ignored::parse(b"\xff").is_err());
-        assert!(Ignored::parse("a\n".repeat(IGNORE_PATTERNS_MAX + 1).as_bytes()).is_err());
-        assert!(Ignored::parse(&vec![b'#'; IGNORE_BYTES_MAX + 1]).is_err());
+        assert!(IgnorePatterns::parse(b"[a").is_err());
+        assert!(IgnorePatterns::parse(b"\xff").is_err());
+        assert!(IgnorePatterns::parse("a\n".repeat(IGNORE_PATTERNS_MAX + 1).as_bytes()).is_err());
+        assert!(IgnorePatterns::parse(&vec![b'#'; IGNORE_BYTES_MAX + 1]).is_err());
     }
 }

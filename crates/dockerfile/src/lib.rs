@@ -13,9 +13,10 @@ mod settings;
 mod words;
 
 pub use parse::{
-    Argument, Command, Dockerfile, Instruction, Source, Step, Taken, Transfer, TransferKind, parse, stage_called,
+    BuildArgument, CommandForm, CopyFrom, CopySource, Dockerfile, Instruction, StageStep, Transfer, TransferKind,
+    parse, stage_called,
 };
-pub use settings::Settings;
+pub use settings::TemplateSettings;
 pub use words::{Expander, Lookup};
 
 use limits::DOCKERFILE_EXPANDED_BYTES_MAX;
@@ -25,11 +26,11 @@ use limits::DOCKERFILE_EXPANDED_BYTES_MAX;
 #[error("Dockerfile line {line}: {problem}")]
 pub struct DockerfileError {
     pub line: usize,
-    pub problem: Problem,
+    pub problem: InstructionProblem,
 }
 
 impl DockerfileError {
-    pub fn at(line: usize, problem: impl Into<Problem>) -> Self {
+    pub fn at(line: usize, problem: impl Into<InstructionProblem>) -> Self {
         Self { line, problem: problem.into() }
     }
 
@@ -42,12 +43,12 @@ impl DockerfileError {
 /// A problem in one instruction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct Problem {
+pub struct InstructionProblem {
     pub text: String,
     pub code: &'static str,
 }
 
-impl Problem {
+impl InstructionProblem {
     /// The expanded variables exceed the limit of one Dockerfile.
     pub fn too_large() -> Self {
         let text = format!(
@@ -58,13 +59,13 @@ impl Problem {
     }
 }
 
-impl From<String> for Problem {
+impl From<String> for InstructionProblem {
     fn from(text: String) -> Self {
         Self { text, code: "build.bad_dockerfile" }
     }
 }
 
-impl From<&str> for Problem {
+impl From<&str> for InstructionProblem {
     fn from(text: &str) -> Self {
         text.to_owned().into()
     }

@@ -8,7 +8,7 @@ use super::{
 
 /// One instruction, not parsed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct InstructionLine {
     /// Number of its first line.
     pub number: usize,
     /// The first word, in upper case.
@@ -22,7 +22,7 @@ pub struct Line {
 const WITH_DOCUMENTS: [&str; 3] = ["RUN", "COPY", "ADD"];
 
 /// Returns all instructions in order.
-pub fn split(text: &str) -> Result<Vec<Line>, DockerfileError> {
+pub fn split(text: &str) -> Result<Vec<InstructionLine>, DockerfileError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
     let escape = escape_of(&text)?;
     let mut lines = (1..).zip(text.lines());
@@ -57,7 +57,7 @@ pub fn split(text: &str) -> Result<Vec<Line>, DockerfileError> {
                 documents.push(heredoc::read(begun, number, lines.by_ref().map(|(_, line)| line))?);
             }
         }
-        found.push(Line { number, keyword, rest, documents });
+        found.push(InstructionLine { number, keyword, rest, documents });
     }
     Ok(found)
 }

@@ -2,9 +2,9 @@
 //! values depend on earlier steps.
 
 use super::{
-    DockerfileError, Problem,
+    DockerfileError, InstructionProblem,
     heredoc::{self, HereDoc},
-    lines::{Line, split},
+    lines::{InstructionLine, split},
     words,
 };
 use crate::limits::{BUILD_STEPS_MAX, DOCKERFILE_BYTES_MAX, STEP_TEXT_SHOWN_MAX};
@@ -13,7 +13,7 @@ use crate::limits::{BUILD_STEPS_MAX, DOCKERFILE_BYTES_MAX, STEP_TEXT_SHOWN_MAX};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dockerfile {
     /// The arguments before the first `FROM`. They apply only to names of bases.
-    pub globals: Vec<Argument>,
+    pub globals: Vec<BuildArgument>,
     /// At least one. The last stage is the result.
     pub stages: Vec<Stage>,
 }
@@ -25,12 +25,12 @@ pub struct Stage {
     pub name: Option<String>,
     pub base: String,
     pub base_line: usize,
-    pub steps: Vec<Step>,
+    pub steps: Vec<StageStep>,
 }
 
 /// One instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct StageStep {
     pub line: usize,
     /// Text for the log.
     pub text: String,
@@ -40,17 +40,17 @@ pub struct Step {
 /// The content of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Instruction {
-    Run(Command),
+    Run(CommandForm),
     /// The whole command is a here-document.
     Script(String),
     Transfer(Transfer),
     /// Names and values.
     Env(Vec<(String, String)>),
-    Arg(Vec<Argument>),
+    Arg(Vec<BuildArgument>),
     Workdir(String),
     User(String),
-    Cmd(Command),
-    Entrypoint(Command),
+    Cmd(CommandForm),
+    Entrypoint(CommandForm),
     Expose(Vec<String>),
     Label(Vec<(String, String)>),
     Shell(Vec<String>),
@@ -60,7 +60,7 @@ pub enum Instruction {
 
 /// A build argument with its default value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Argument {
+pub struct BuildArgument {
     pub name: String,
     pub default: Option<String>,
     pub line: usize,
@@ -68,7 +68,7 @@ pub struct Argument {
 
 /// A command in shell form or exec form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum CommandForm {
     Shell(String),
     Exec(Vec<String>),
 }
@@ -78,8 +78,8 @@ pub enum Command {
 pub struct Transfer {
     pub kind: TransferKind,
     /// The source of `--from`. `None` is the context.
-    pub from: Option<Taken>,
-    pub sources: Vec<Source>,
+    pub from: Option<CopyFrom>,
+    pub sources: Vec<CopySource>,
     pub dest: String,
     pub owner: Option<String>,
     pub mode: Option<String>,
@@ -87,7 +87,7 @@ pub struct Transfer {
 
 /// The source that `COPY --from` names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Taken {
+pub enum CopyFrom {
     /// The number of a stage.
     Stage(usize),
     /// A template or an image.
@@ -102,7 +102,7 @@ pub enum TransferKind {
 
 /// One source of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum CopySource {
     /// A path or pattern in the context.
     Path(String),
     /// Text of a here-document.
@@ -113,7 +113,7 @@ pub enum Source {
 pub fn parse(text: &str) -> Result<Dockerfile, DockerfileError> {
     if text.len() > DOCKERFILE_BYTES_MAX {
         let text = format!("the file has {} bytes; at most {DOCKERFILE_BYTES_MAX} are allowed", text.len());
-        return Err(DockerfileError::at(1, Problem { text, code: "build.dockerfile_too_large" }));
+        return Err(DockerfileError::at(1, InstructionProblem { text, code: "build.dockerfile_too_large" }));
     }
     let (mut globals, mut stages, mut count) = (Vec::new(), Vec::<Stage>::new(), 0);
     for line in split(text)? {
@@ -150,7 +150,7 @@ pub fn parse(text: &str) -> Result<Dockerfile, DockerfileError> {
     }
 }
 
-fn from(line: &Line) -> Result<Stage, DockerfileError> {
+fn from(line: &InstructionLine) -> Result<Stage, DockerfileError> {
     let at = |problem: String| DockerfileError::at(line.number, problem);
     let (flags, words) = flags(&line.rest);
     for (name, value) in flags {
@@ -172,7 +172,7 @@ fn from(line: &Line) -> Result<Stage, DockerfileError> {
     }
 }
 
-fn step(line: Line, stages: &[Stage]) -> Result<Step, DockerfileError> {
+fn step(line: InstructionLine, stages: &[Stage]) -> Result<StageStep, DockerfileError> {
     let at = |problem: String| DockerfileError::at(line.number, problem);
     let instruction = match line.keyword.as_str() {
         "RUN" => run(&line)?,
@@ -194,10 +194,10 @@ fn step(line: Line, stages: &[Stage]) -> Result<Step, DockerfileError> {
         "ONBUILD" => return Err(at("ONBUILD is not supported".to_owned())),
         other => return Err(at(format!("unknown instruction {:?}", shown(other)))),
     };
-    Ok(Step { line: line.number, text: shown(&format!("{} {}", line.keyword, line.rest)), instruction })
+    Ok(StageStep { line: line.number, text: shown(&format!("{} {}", line.keyword, line.rest)), instruction })
 }
 
-fn run(line: &Line) -> Result<Instruction, DockerfileError> {
+fn run(line: &InstructionLine) -> Result<Instruction, DockerfileError> {
     let mut rest = line.rest.as_str();
     while let Some(flag) = rest.strip_prefix("--") {
         let (flag, after) = flag.split_once(char::is_whitespace).unwrap_or((flag, ""));
@@ -217,14 +217,14 @@ fn run(line: &Line) -> Result<Instruction, DockerfileError> {
         documents => {
             let text: String = documents.iter().map(|document| document.raw.as_str()).collect();
             Ok(Instruction::Run(match command(rest) {
-                Command::Shell(rest) if !text.is_empty() => Command::Shell(format!("{rest}\n{text}")),
+                CommandForm::Shell(rest) if !text.is_empty() => CommandForm::Shell(format!("{rest}\n{text}")),
                 command => command,
             }))
         }
     }
 }
 
-fn transfer(line: &Line, kind: TransferKind, stages: &[Stage]) -> Result<Transfer, DockerfileError> {
+fn transfer(line: &InstructionLine, kind: TransferKind, stages: &[Stage]) -> Result<Transfer, DockerfileError> {
     let at = |problem: String| DockerfileError::at(line.number, problem);
     let (flags, mut words) = flags(&line.rest);
     let (mut owner, mut mode, mut from) = (None, None, None);
@@ -251,23 +251,23 @@ fn transfer(line: &Line, kind: TransferKind, stages: &[Stage]) -> Result<Transfe
     let dest = dest.ok_or_else(|| at(format!("{} needs a source and a destination", line.keyword)))?;
     let mut documents = line.documents.iter();
     let sources = words.into_iter().map(|word| source(word, kind, &mut documents));
-    let sources: Vec<Source> = sources.collect::<Result<_, _>>().map_err(at)?;
-    if from.is_some() && sources.iter().any(|source| matches!(source, Source::Inline { .. })) {
+    let sources: Vec<CopySource> = sources.collect::<Result<_, _>>().map_err(at)?;
+    if from.is_some() && sources.iter().any(|source| matches!(source, CopySource::Inline { .. })) {
         return Err(at("a here-document cannot be combined with --from".to_owned()));
     }
     Ok(Transfer { kind, from, sources, dest, owner, mode })
 }
 
 /// Resolves `--from`: an earlier stage, or else a name as in `FROM`.
-fn taken(word: &str, stages: &[Stage]) -> Option<Taken> {
+fn taken(word: &str, stages: &[Stage]) -> Option<CopyFrom> {
     let (this, earlier) = stages.split_last()?;
     if let Some(number) = stage_called(word, earlier) {
-        return Some(Taken::Stage(number));
+        return Some(CopyFrom::Stage(number));
     }
     // Numbers are only for stages, and a stage cannot copy from itself.
     let slip = word.is_empty() || word.bytes().all(|byte| byte.is_ascii_digit());
     let itself = this.name.as_ref() == Some(&word.to_lowercase());
-    (!slip && !itself).then(|| Taken::Named(word.to_owned()))
+    (!slip && !itself).then(|| CopyFrom::Named(word.to_owned()))
 }
 
 /// Finds a stage by its name or number. The last stage of a name wins.
@@ -281,11 +281,11 @@ fn source<'a>(
     word: String,
     kind: TransferKind,
     documents: &mut impl Iterator<Item = &'a HereDoc>,
-) -> Result<Source, String> {
+) -> Result<CopySource, String> {
     if heredoc::opening(&word).is_some()
         && let Some(HereDoc { name, body, expand, raw: _ }) = documents.next()
     {
-        return Ok(Source::Inline { name: name.clone(), body: body.clone(), expand: *expand });
+        return Ok(CopySource::Inline { name: name.clone(), body: body.clone(), expand: *expand });
     }
     let remote = ["http://", "https://", "git@", "git://"].iter().any(|scheme| word.starts_with(scheme));
     if remote {
@@ -293,7 +293,7 @@ fn source<'a>(
         let verb = if kind == TransferKind::Add { "ADD" } else { "COPY" };
         return Err(format!("{verb} of a URL is not supported; {instead}"));
     }
-    Ok(Source::Path(word))
+    Ok(CopySource::Path(word))
 }
 
 /// Splits off the leading `--name=value` words.
@@ -309,7 +309,7 @@ fn flags(rest: &str) -> (Vec<(String, String)>, Vec<String>) {
     (words.into_iter().map(flag).collect(), rest)
 }
 
-fn pairs(line: &Line) -> Result<Vec<(String, String)>, DockerfileError> {
+fn pairs(line: &InstructionLine) -> Result<Vec<(String, String)>, DockerfileError> {
     let words = words::split(&line.rest);
     if !words.first().is_some_and(|word| word.contains('=')) {
         // The old form: one name, and the rest of the line is its value.
@@ -326,21 +326,21 @@ fn pairs(line: &Line) -> Result<Vec<(String, String)>, DockerfileError> {
     words.iter().map(pair).collect()
 }
 
-fn arguments(line: &Line) -> Result<Vec<Argument>, DockerfileError> {
+fn arguments(line: &InstructionLine) -> Result<Vec<BuildArgument>, DockerfileError> {
     let argument = |word: &String| {
         let (name, default) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
             return Err(DockerfileError::at(line.number, format!("{:?} is not a valid argument name", shown(name))));
         }
-        Ok(Argument { name: name.to_owned(), default: default.map(str::to_owned), line: line.number })
+        Ok(BuildArgument { name: name.to_owned(), default: default.map(str::to_owned), line: line.number })
     };
     words::split(&line.rest).iter().map(argument).collect()
 }
 
-fn command(text: &str) -> Command {
+fn command(text: &str) -> CommandForm {
     match json(text) {
-        Some(argv) if !argv.is_empty() => Command::Exec(argv),
-        _ => Command::Shell(text.to_owned()),
+        Some(argv) if !argv.is_empty() => CommandForm::Exec(argv),
+        _ => CommandForm::Shell(text.to_owned()),
     }
 }
 

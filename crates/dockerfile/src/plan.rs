@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Argument, Command, Dockerfile, DockerfileError, Expander, Instruction, Problem, Settings, Source, Step, Taken,
-    Transfer, TransferKind,
+    BuildArgument, CommandForm, CopyFrom, CopySource, Dockerfile, DockerfileError, Expander, Instruction,
+    InstructionProblem, StageStep, TemplateSettings, Transfer, TransferKind,
     context::{self, ContextFile},
     limits::{
         DOCKERFILE_PATH_BYTES_MAX, DOCKERFILE_PLACED_BYTES_MAX, DOCKERFILE_SHELL_BYTES_MAX, DOCKERFILE_SOURCES_MAX,
@@ -19,26 +19,26 @@ use crate::{
 
 /// The steps in order, and the template's settings after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    pub steps: Vec<Planned>,
+pub struct StagePlan {
+    pub steps: Vec<PlannedStep>,
     /// Folders that the last steps named and that no step has made yet.
     pub folders: Vec<String>,
-    pub settings: Settings,
+    pub settings: TemplateSettings,
 }
 
 /// One planned step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedStep {
     pub line: usize,
     pub text: String,
-    pub act: Act,
+    pub act: StepEffect,
 }
 
 /// The effect of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum StepEffect {
     /// Changes the machine.
-    Change(Change),
+    Change(MachineChange),
     /// Changes only the template's settings.
     Say,
     /// No effect. The log should mention it.
@@ -47,22 +47,22 @@ pub enum Act {
 
 /// A change of the machine. It contains everything that it depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct MachineChange {
     /// Folders to make first.
     pub folders: Vec<String>,
-    pub verb: Verb,
+    pub verb: ChangeAction,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verb {
-    Run(Run),
-    Place(Place),
-    Take(Take),
+pub enum ChangeAction {
+    Run(RunCommand),
+    Place(PlaceFiles),
+    Take(CopyFiles),
 }
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct RunCommand {
     pub argv: Vec<String>,
     /// A script, written to a file whose path becomes the last argument.
     pub script: Option<String>,
@@ -73,8 +73,8 @@ pub struct Run {
 
 /// Files, and their destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub items: Vec<Item>,
+pub struct PlaceFiles {
+    pub items: Vec<PlacedFile>,
     /// Absolute, without a trailing slash.
     pub dest: String,
     /// Whether the destination is certainly a folder. If not, the machine is asked.
@@ -87,8 +87,8 @@ pub struct Place {
 
 /// Files from another stage, template or image, and their destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Take {
-    pub from: Taken,
+pub struct CopyFiles {
+    pub from: CopyFrom,
     /// Absolute. The last part of a path may be a pattern.
     pub sources: Vec<String>,
     pub dest: String,
@@ -99,14 +99,14 @@ pub struct Take {
 
 /// One file to place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct PlacedFile {
     /// Its name below the destination.
     pub name: String,
-    pub contents: Contents,
+    pub contents: PlacedContents,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Contents {
+pub enum PlacedContents {
     /// Index into the context.
     File(usize),
     Text(String),
@@ -114,16 +114,16 @@ pub enum Contents {
 
 /// Plans the stages of a Dockerfile, with one budget for the whole file.
 #[derive(Debug)]
-pub struct Planning<'a> {
+pub struct Planner<'a> {
     file: &'a Dockerfile,
     /// The arguments before the first `FROM`, with their values.
     globals: BTreeMap<String, String>,
-    budget: Budget,
+    budget: PlanBudget,
 }
 
 /// Remaining budget for the plans of all stages.
 #[derive(Debug)]
-struct Budget {
+struct PlanBudget {
     expander: Expander,
     /// Sources of `COPY` and `ADD`.
     sources: usize,
@@ -131,37 +131,40 @@ struct Budget {
     placed: usize,
 }
 
-impl Default for Budget {
+impl Default for PlanBudget {
     fn default() -> Self {
         let (sources, placed) = (DOCKERFILE_SOURCES_MAX, DOCKERFILE_PLACED_BYTES_MAX);
         Self { expander: Expander::default(), sources, placed }
     }
 }
 
-impl Budget {
-    fn source(&mut self) -> Result<(), Problem> {
-        let over =
-            || Problem::from(format!("the Dockerfile has more than {DOCKERFILE_SOURCES_MAX} sources in COPY and ADD"));
+impl PlanBudget {
+    fn source(&mut self) -> Result<(), InstructionProblem> {
+        let over = || {
+            InstructionProblem::from(format!(
+                "the Dockerfile has more than {DOCKERFILE_SOURCES_MAX} sources in COPY and ADD"
+            ))
+        };
         self.sources = self.sources.checked_sub(1).ok_or_else(over)?;
         Ok(())
     }
 
-    fn place(&mut self, item: &Item) -> Result<(), Problem> {
+    fn place(&mut self, item: &PlacedFile) -> Result<(), InstructionProblem> {
         let over = || {
             let text = format!(
                 "the names of all copied files take more than {DOCKERFILE_PLACED_BYTES_MAX} bytes; copy large \
                  directories once, or exclude files with .dockerignore"
             );
-            Problem { text, code: "build.dockerfile_too_large" }
+            InstructionProblem { text, code: "build.dockerfile_too_large" }
         };
-        self.placed = self.placed.checked_sub(item.name.len() + size_of::<Item>()).ok_or_else(over)?;
+        self.placed = self.placed.checked_sub(item.name.len() + size_of::<PlacedFile>()).ok_or_else(over)?;
         Ok(())
     }
 }
 
 /// The base that a `FROM` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Base {
+pub struct StageBase {
     pub name: String,
     /// The earlier stage of that name.
     pub stage: Option<usize>,
@@ -169,17 +172,17 @@ pub struct Base {
 
 /// The initial state of a stage.
 #[derive(Clone, Debug, Default)]
-pub struct Start {
-    pub settings: Settings,
+pub struct StageStart {
+    pub settings: TemplateSettings,
     /// Folders that the base stage named and that no step has made yet.
     pub folders: Vec<String>,
 }
 
-impl<'a> Planning<'a> {
+impl<'a> Planner<'a> {
     /// Reads the arguments before the first `FROM`.
     pub fn new(file: &'a Dockerfile) -> Result<Self, DockerfileError> {
-        let (mut budget, mut globals) = (Budget::default(), BTreeMap::<String, String>::new());
-        for Argument { name, default, line } in &file.globals {
+        let (mut budget, mut globals) = (PlanBudget::default(), BTreeMap::<String, String>::new());
+        for BuildArgument { name, default, line } in &file.globals {
             let Some(default) = default else { continue };
             let value = budget.expander.expand(default, &|name| globals.get(name).map(String::as_str));
             globals.insert(name.clone(), value.map_err(|problem| DockerfileError::at(*line, problem))?);
@@ -198,9 +201,9 @@ impl<'a> Planning<'a> {
             if !needed[number] {
                 continue;
             }
-            let Base { stage, .. } = self.base(number)?;
+            let StageBase { stage, .. } = self.base(number)?;
             let taken = stages[number].steps.iter().filter_map(|step| match &step.instruction {
-                Instruction::Transfer(Transfer { from: Some(Taken::Stage(stage)), .. }) => Some(*stage),
+                Instruction::Transfer(Transfer { from: Some(CopyFrom::Stage(stage)), .. }) => Some(*stage),
                 _ => None,
             });
             for other in taken.chain(stage) {
@@ -211,7 +214,7 @@ impl<'a> Planning<'a> {
     }
 
     /// Resolves the `FROM` of a stage.
-    pub fn base(&mut self, number: usize) -> Result<Base, DockerfileError> {
+    pub fn base(&mut self, number: usize) -> Result<StageBase, DockerfileError> {
         let Self { file, globals, budget } = self;
         let stage = &file.stages[number];
         let at = |problem| DockerfileError::at(stage.base_line, problem);
@@ -222,12 +225,17 @@ impl<'a> Planning<'a> {
         // Only `COPY` accepts a stage's number: a template may be called `1`.
         let called = stage_called(&name, &file.stages[..number]);
         let stage = called.filter(|other| file.stages[*other].name.as_ref() == Some(&name.to_lowercase()));
-        Ok(Base { name, stage })
+        Ok(StageBase { name, stage })
     }
 
     /// Plans a stage on top of its base.
-    pub fn stage(&mut self, stage: usize, start: Start, context: &[ContextFile]) -> Result<Plan, DockerfileError> {
-        let mut planner = Planner {
+    pub fn stage(
+        &mut self,
+        stage: usize,
+        start: StageStart,
+        context: &[ContextFile],
+    ) -> Result<StagePlan, DockerfileError> {
+        let mut planner = StagePlanner {
             settings: start.settings,
             args: BTreeMap::new(),
             globals: &self.globals,
@@ -237,33 +245,33 @@ impl<'a> Planning<'a> {
             budget: &mut self.budget,
         };
         let mut steps = Vec::new();
-        for Step { line, text, instruction } in &self.file.stages[stage].steps {
+        for StageStep { line, text, instruction } in &self.file.stages[stage].steps {
             let act = planner.step(instruction).map_err(|problem| DockerfileError::at(*line, problem))?;
             planner.check().map_err(|problem| DockerfileError::at(*line, problem))?;
-            steps.push(Planned { line: *line, text: text.clone(), act });
+            steps.push(PlannedStep { line: *line, text: text.clone(), act });
         }
-        Ok(Plan { steps, folders: planner.folders, settings: planner.settings })
+        Ok(StagePlan { steps, folders: planner.folders, settings: planner.settings })
     }
 }
 
 /// Cache key of a change: a digest of the state before it and of the change itself. For files from
 /// another source, `taken` identifies the whole source.
-pub fn key(before: &str, change: &Change, context: &[ContextFile], taken: &str) -> String {
-    let Change { folders, verb } = change;
+pub fn key(before: &str, change: &MachineChange, context: &[ContextFile], taken: &str) -> String {
+    let MachineChange { folders, verb } = change;
     let mut words: Vec<String> = vec!["build 1".to_owned(), before.to_owned(), format!("{folders:?}")];
     match verb {
-        Verb::Run(run) => words.push(format!("{run:?}")),
-        Verb::Take(Take { from: _, sources, dest, into_folder, owner, mode }) => {
+        ChangeAction::Run(run) => words.push(format!("{run:?}")),
+        ChangeAction::Take(CopyFiles { from: _, sources, dest, into_folder, owner, mode }) => {
             words.push(format!("take {taken} {sources:?} {dest:?} {into_folder} {owner:?} {mode:?}"));
         }
-        Verb::Place(Place { items, dest, into_folder, owner, mode, unpack }) => {
+        ChangeAction::Place(PlaceFiles { items, dest, into_folder, owner, mode, unpack }) => {
             words.push(format!("{dest:?} {into_folder} {owner:?} {mode:?} {unpack}"));
-            for Item { name, contents } in items {
+            for PlacedFile { name, contents } in items {
                 words.push(match contents {
-                    Contents::File(file) => {
+                    PlacedContents::File(file) => {
                         format!("{name:?} {} {}", context[*file].digest, context[*file].program)
                     }
-                    Contents::Text(text) => format!("{name:?} {text:?}"),
+                    PlacedContents::Text(text) => format!("{name:?} {text:?}"),
                 });
             }
         }
@@ -276,39 +284,39 @@ pub fn key(before: &str, change: &Change, context: &[ContextFile], taken: &str) 
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-struct Planner<'a> {
-    settings: Settings,
+struct StagePlanner<'a> {
+    settings: TemplateSettings,
     args: BTreeMap<String, String>,
     globals: &'a BTreeMap<String, String>,
     shell: Vec<String>,
     folders: Vec<String>,
     context: &'a [ContextFile],
-    budget: &'a mut Budget,
+    budget: &'a mut PlanBudget,
 }
 
-impl Planner<'_> {
-    fn step(&mut self, instruction: &Instruction) -> Result<Act, Problem> {
+impl StagePlanner<'_> {
+    fn step(&mut self, instruction: &Instruction) -> Result<StepEffect, InstructionProblem> {
         match instruction {
-            Instruction::Run(command) => Ok(self.change(Verb::Run(self.run(self.argv(command), None)))),
+            Instruction::Run(command) => Ok(self.change(ChangeAction::Run(self.run(self.argv(command), None)))),
             Instruction::Script(body) if body.starts_with("#!") => {
-                Ok(self.change(Verb::Run(self.run(Vec::new(), Some(body.clone())))))
+                Ok(self.change(ChangeAction::Run(self.run(Vec::new(), Some(body.clone())))))
             }
             Instruction::Script(body) => {
-                Ok(self.change(Verb::Run(self.run(self.argv(&Command::Shell(body.clone())), None))))
+                Ok(self.change(ChangeAction::Run(self.run(self.argv(&CommandForm::Shell(body.clone())), None))))
             }
             Instruction::Transfer(transfer) => {
                 let place = self.place(transfer)?;
-                let Some(from) = transfer.from.clone() else { return Ok(self.change(Verb::Place(place))) };
+                let Some(from) = transfer.from.clone() else { return Ok(self.change(ChangeAction::Place(place))) };
                 let sources = self.taken(transfer)?;
-                let Place { dest, into_folder, owner, mode, .. } = place;
-                Ok(self.change(Verb::Take(Take { from, sources, dest, into_folder, owner, mode })))
+                let PlaceFiles { dest, into_folder, owner, mode, .. } = place;
+                Ok(self.change(ChangeAction::Take(CopyFiles { from, sources, dest, into_folder, owner, mode })))
             }
-            Instruction::Ignored => Ok(Act::Nothing),
-            said => self.say(said).map(|()| Act::Say),
+            Instruction::Ignored => Ok(StepEffect::Nothing),
+            said => self.say(said).map(|()| StepEffect::Say),
         }
     }
 
-    fn say(&mut self, instruction: &Instruction) -> Result<(), Problem> {
+    fn say(&mut self, instruction: &Instruction) -> Result<(), InstructionProblem> {
         match instruction {
             Instruction::Env(pairs) => {
                 let values = self.values(pairs)?;
@@ -325,7 +333,7 @@ impl Planner<'_> {
                 self.settings.labels.extend(values);
             }
             Instruction::Arg(arguments) => {
-                for Argument { name, default, .. } in arguments {
+                for BuildArgument { name, default, .. } in arguments {
                     let default = default.as_deref().map(|text| self.expand(text)).transpose()?;
                     let value = default.or_else(|| self.globals.get(name).cloned());
                     self.args.extend(value.map(|value| (name.clone(), value)));
@@ -370,21 +378,21 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn change(&mut self, verb: Verb) -> Act {
-        Act::Change(Change { folders: std::mem::take(&mut self.folders), verb })
+    fn change(&mut self, verb: ChangeAction) -> StepEffect {
+        StepEffect::Change(MachineChange { folders: std::mem::take(&mut self.folders), verb })
     }
 
-    fn argv(&self, command: &Command) -> Vec<String> {
+    fn argv(&self, command: &CommandForm) -> Vec<String> {
         match command {
-            Command::Exec(argv) => argv.clone(),
-            Command::Shell(text) => self.shell.iter().cloned().chain([text.clone()]).collect(),
+            CommandForm::Exec(argv) => argv.clone(),
+            CommandForm::Shell(text) => self.shell.iter().cloned().chain([text.clone()]).collect(),
         }
     }
 
-    fn run(&self, argv: Vec<String>, script: Option<String>) -> Run {
-        let Settings { workdir, user, .. } = &self.settings;
+    fn run(&self, argv: Vec<String>, script: Option<String>) -> RunCommand {
+        let TemplateSettings { workdir, user, .. } = &self.settings;
         let cwd = Some(workdir.clone().unwrap_or_else(|| "/".to_owned()));
-        Run { argv, script, env: self.known(), cwd, user: user.clone() }
+        RunCommand { argv, script, env: self.known(), cwd, user: user.clone() }
     }
 
     /// Current values of variables: arguments, overridden by the environment.
@@ -394,22 +402,22 @@ impl Planner<'_> {
         known
     }
 
-    fn expand(&mut self, text: &str) -> Result<String, Problem> {
+    fn expand(&mut self, text: &str) -> Result<String, InstructionProblem> {
         let Self { budget, settings, args, .. } = self;
         budget.expander.expand(text, &|name| settings.env.get(name).or_else(|| args.get(name)).map(String::as_str))
     }
 
-    fn expand_raw(&mut self, text: &str) -> Result<String, Problem> {
+    fn expand_raw(&mut self, text: &str) -> Result<String, InstructionProblem> {
         let Self { budget, settings, args, .. } = self;
         budget.expander.expand_raw(text, &|name| settings.env.get(name).or_else(|| args.get(name)).map(String::as_str))
     }
 
-    fn values(&mut self, pairs: &[(String, String)]) -> Result<Vec<(String, String)>, Problem> {
+    fn values(&mut self, pairs: &[(String, String)]) -> Result<Vec<(String, String)>, InstructionProblem> {
         pairs.iter().map(|(name, value)| Ok((self.expand(name)?, self.expand(value)?))).collect()
     }
 
     /// Resolves a path in the machine against the working directory.
-    fn absolute(&self, path: &str) -> Result<String, Problem> {
+    fn absolute(&self, path: &str) -> Result<String, InstructionProblem> {
         if path.is_empty() || path.contains('\0') {
             return Err("the path is empty or contains a NUL byte".into());
         }
@@ -429,11 +437,12 @@ impl Planner<'_> {
         Ok(path)
     }
 
-    fn expose(&mut self, word: &str) -> Result<(), Problem> {
+    fn expose(&mut self, word: &str) -> Result<(), InstructionProblem> {
         let word = self.expand(word)?;
         let (ports, protocol) = word.split_once('/').unwrap_or((&word, "tcp"));
         let (low, high) = ports.split_once('-').unwrap_or((ports, ports));
-        let bad = || Problem::from(format!("{:?} is not a valid port", word.chars().take(80).collect::<String>()));
+        let bad =
+            || InstructionProblem::from(format!("{:?} is not a valid port", word.chars().take(80).collect::<String>()));
         let (low, high): (u16, u16) = (low.parse().map_err(|_| bad())?, high.parse().map_err(|_| bad())?);
         if low == 0 || low > high || !["tcp", "udp"].contains(&protocol.to_ascii_lowercase().as_str()) {
             return Err(bad());
@@ -445,24 +454,24 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn place(&mut self, transfer: &Transfer) -> Result<Place, Problem> {
+    fn place(&mut self, transfer: &Transfer) -> Result<PlaceFiles, InstructionProblem> {
         let Transfer { kind, from: _, sources, dest, owner, mode } = transfer;
         let (mut items, mut many) = (Vec::new(), sources.len() > 1);
         for source in sources {
             self.budget.source()?;
             match source {
-                Source::Inline { name, body, expand } => {
+                CopySource::Inline { name, body, expand } => {
                     let text = if *expand { self.expand_raw(body)? } else { body.clone() };
-                    items.push(Item { name: name.clone(), contents: Contents::Text(text) });
+                    items.push(PlacedFile { name: name.clone(), contents: PlacedContents::Text(text) });
                 }
                 // Paths in another stage are checked when they are copied.
-                Source::Path(_) if transfer.from.is_some() => {}
-                Source::Path(path) => {
+                CopySource::Path(_) if transfer.from.is_some() => {}
+                CopySource::Path(path) => {
                     let path = self.expand(path)?;
                     let found = context::find(self.context, &path)?;
                     many |= found.many;
-                    for context::Meant { file, name } in found.files {
-                        let item = Item { name, contents: Contents::File(file) };
+                    for context::MatchedFile { file, name } in found.files {
+                        let item = PlacedFile { name, contents: PlacedContents::File(file) };
                         self.budget.place(&item)?;
                         items.push(item);
                     }
@@ -477,7 +486,7 @@ impl Planner<'_> {
         }
         let mode = mode.as_deref().map(|mode| self.expand(mode)).transpose()?.map(|mode| octal(&mode)).transpose()?;
         let owner = owner.as_deref().map(|owner| self.expand(owner)).transpose()?;
-        Ok(Place {
+        Ok(PlaceFiles {
             items,
             dest: self.absolute(&dest)?,
             into_folder: many || folder,
@@ -488,19 +497,19 @@ impl Planner<'_> {
     }
 
     /// Paths in another stage: absolute, independent of this stage's working directory.
-    fn taken(&mut self, transfer: &Transfer) -> Result<Vec<String>, Problem> {
-        let path = |source: &Source| match source {
-            Source::Path(path) => {
+    fn taken(&mut self, transfer: &Transfer) -> Result<Vec<String>, InstructionProblem> {
+        let path = |source: &CopySource| match source {
+            CopySource::Path(path) => {
                 let path = self.expand(path)?;
                 self.absolute(&format!("/{path}"))
             }
-            Source::Inline { .. } => Err("a here-document cannot be combined with --from".into()),
+            CopySource::Inline { .. } => Err("a here-document cannot be combined with --from".into()),
         };
         transfer.sources.iter().map(path).collect()
     }
 
     /// Checks everything that a step added against the limits.
-    fn check(&self) -> Result<(), Problem> {
+    fn check(&self) -> Result<(), InstructionProblem> {
         let env = &self.settings.env;
         let hidden = |(name, _): &(&String, &String)| !env.contains_key(*name);
         let known = || env.iter().chain(self.args.iter().filter(hidden));
@@ -519,7 +528,7 @@ impl Planner<'_> {
     }
 }
 
-fn too_many_variables() -> Problem {
+fn too_many_variables() -> InstructionProblem {
     format!("more than {VARIABLES_MAX} variables, or more than {VARIABLE_BYTES_MAX} bytes of variables").into()
 }
 
@@ -527,10 +536,10 @@ fn bad_variable(name: &str, value: &str) -> bool {
     name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
 }
 
-fn octal(mode: &str) -> Result<u32, Problem> {
+fn octal(mode: &str) -> Result<u32, InstructionProblem> {
     let bad = || {
         let mode: String = mode.chars().take(80).collect();
-        Problem::from(format!("--chmod={mode} is not an octal mode such as 755"))
+        InstructionProblem::from(format!("--chmod={mode} is not an octal mode such as 755"))
     };
     u32::from_str_radix(mode, 8).ok().filter(|mode| *mode <= 0o7777).ok_or_else(bad)
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The settings of a template. Stored as JSON with its row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Settings {
+pub struct TemplateSettings {
     /// The environment of every command.
     pub env: BTreeMap<String, String>,
     /// The working directory of commands.

@@ -10,7 +10,7 @@ fn steps(text: &str) -> Vec<Instruction> {
 }
 
 fn shell(text: &str) -> Instruction {
-    Instruction::Run(Command::Shell(text.to_owned()))
+    Instruction::Run(CommandForm::Shell(text.to_owned()))
 }
 
 fn refused(text: &str, line: usize, problem: &str) {
@@ -44,14 +44,14 @@ fn the_escape_character_can_be_chosen() {
 #[test]
 fn commands_have_two_forms() {
     let text = "FROM mini\nRUN [\"a\", \"b c\"]\nRUN [ -f x ] && y\nCMD [\"x\"]\nENTRYPOINT y z\n";
-    let exec = |argv: &[&str]| Command::Exec(argv.iter().map(|word| (*word).to_owned()).collect());
+    let exec = |argv: &[&str]| CommandForm::Exec(argv.iter().map(|word| (*word).to_owned()).collect());
     assert_eq!(
         steps(text),
         [
             Instruction::Run(exec(&["a", "b c"])),
             shell("[ -f x ] && y"),
             Instruction::Cmd(exec(&["x"])),
-            Instruction::Entrypoint(Command::Shell("y z".to_owned())),
+            Instruction::Entrypoint(CommandForm::Shell("y z".to_owned())),
         ]
     );
 }
@@ -63,7 +63,7 @@ fn here_documents_are_scripts_files_or_input() {
     assert_eq!(steps("FROM mini\nRUN cat <<A >f\nx\nA\n"), [shell("cat <<A >f\nx\nA\n")]);
     let copy = "FROM mini\nCOPY <<a.txt <<-'b' /srv/\n1\na.txt\n\t2\n\tb\n";
     let Instruction::Transfer(found) = steps(copy).remove(0) else { panic!("no transfer") };
-    let inline = |name: &str, body: &str, expand| Source::Inline { name: name.into(), body: body.into(), expand };
+    let inline = |name: &str, body: &str, expand| CopySource::Inline { name: name.into(), body: body.into(), expand };
     assert_eq!(found.sources, [inline("a.txt", "1\n", true), inline("b", "2\n", false)]);
     refused("FROM mini\n\nRUN <<EOF\nx\n", 3, "not closed");
     assert_eq!(steps("FROM mini\nRUN cat <<<x\n"), [shell("cat <<<x")]);
@@ -74,7 +74,7 @@ fn transfers_have_flags_and_lists() {
     let text = "FROM mini\nCOPY --chown=a:b --chmod=755 x y /z/\nADD [\"a b\", \"/c\"]\n";
     let [Instruction::Transfer(copy), Instruction::Transfer(add)] = &steps(text)[..] else { panic!("no transfers") };
     assert_eq!((copy.owner.as_deref(), copy.mode.as_deref(), copy.sources.len()), (Some("a:b"), Some("755"), 2));
-    assert_eq!((add.kind, &add.sources[..]), (TransferKind::Add, &[Source::Path("a b".to_owned())][..]));
+    assert_eq!((add.kind, &add.sources[..]), (TransferKind::Add, &[CopySource::Path("a b".to_owned())][..]));
     refused("FROM mini\nCOPY x\n", 2, "destination");
     refused("FROM mini\nADD https://example.com/x /x\n", 2, "URL");
     refused("FROM mini\nCOPY --from= /x /x\n", 2, "--from");
@@ -107,15 +107,15 @@ fn stages_have_names_and_numbers() {
         Instruction::Transfer(transfer) => transfer.from.clone(),
         other => panic!("no transfer: {other:?}"),
     };
-    assert_eq!((from(0), from(1)), (Some(Taken::Stage(0)), Some(Taken::Stage(0))));
+    assert_eq!((from(0), from(1)), (Some(CopyFrom::Stage(0)), Some(CopyFrom::Stage(0))));
     // If two stages have the same name, the later one wins.
     let file = parse("FROM a AS x\nFROM b AS x\nFROM c\nCOPY --from=x /x /y\n").unwrap();
     let Instruction::Transfer(transfer) = &file.stages[2].steps[0].instruction else { panic!("no transfer") };
-    assert_eq!(transfer.from, Some(Taken::Stage(1)));
+    assert_eq!(transfer.from, Some(CopyFrom::Stage(1)));
     // A name that is no stage is a template or an image.
     let file = parse("FROM a AS x\nCOPY --from=R.example/y:1 /x /y\n").unwrap();
     let Instruction::Transfer(transfer) = &file.stages[0].steps[0].instruction else { panic!("no transfer") };
-    assert_eq!(transfer.from, Some(Taken::Named("R.example/y:1".to_owned())));
+    assert_eq!(transfer.from, Some(CopyFrom::Named("R.example/y:1".to_owned())));
     refused("FROM a AS x\nCOPY --from=x /x /y\n", 2, "no earlier stage");
     refused("FROM a\nFROM b\nCOPY --from=1 /x /y\n", 3, "no earlier stage");
     refused("FROM a\nFROM b\nADD --from=0 /x /y\n", 3, "--from");

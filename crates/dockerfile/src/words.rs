@@ -1,6 +1,6 @@
 //! Words, quotes and variables of Dockerfiles.
 
-use super::Problem;
+use super::InstructionProblem;
 use crate::limits::DOCKERFILE_EXPANDED_BYTES_MAX;
 
 /// Splits at blanks outside quotes. Keeps quotes and escapes.
@@ -50,12 +50,12 @@ impl Default for Expander {
 
 impl Expander {
     /// Removes quotes and escapes and replaces variables.
-    pub fn expand(&mut self, text: &str, value: Lookup<'_>) -> Result<String, Problem> {
+    pub fn expand(&mut self, text: &str, value: Lookup<'_>) -> Result<String, InstructionProblem> {
         self.run(text, value, Quotes::Removed)
     }
 
     /// Replaces variables and keeps quotes, as in a here-document.
-    pub fn expand_raw(&mut self, text: &str, value: Lookup<'_>) -> Result<String, Problem> {
+    pub fn expand_raw(&mut self, text: &str, value: Lookup<'_>) -> Result<String, InstructionProblem> {
         self.run(text, value, Quotes::Kept)
     }
 
@@ -64,7 +64,7 @@ impl Expander {
         DOCKERFILE_EXPANDED_BYTES_MAX - self.left
     }
 
-    fn run(&mut self, text: &str, value: Lookup<'_>, quotes: Quotes) -> Result<String, Problem> {
+    fn run(&mut self, text: &str, value: Lookup<'_>, quotes: Quotes) -> Result<String, InstructionProblem> {
         let mut expansion = Expansion { left: &mut self.left, out: String::new(), value, quotes };
         expansion.text(text, 0)?;
         Ok(expansion.out)
@@ -89,7 +89,7 @@ struct Expansion<'l, 'v> {
 const DEPTH_MAX: usize = 8;
 
 impl Expansion<'_, '_> {
-    fn text(&mut self, text: &str, depth: usize) -> Result<(), Problem> {
+    fn text(&mut self, text: &str, depth: usize) -> Result<(), InstructionProblem> {
         if depth > DEPTH_MAX {
             return Err("variables are nested too deeply".into());
         }
@@ -112,17 +112,17 @@ impl Expansion<'_, '_> {
     }
 
     /// Adds text, if the budget of the file allows it.
-    fn add(&mut self, text: &str) -> Result<(), Problem> {
-        *self.left = self.left.checked_sub(text.len()).ok_or_else(Problem::too_large)?;
+    fn add(&mut self, text: &str) -> Result<(), InstructionProblem> {
+        *self.left = self.left.checked_sub(text.len()).ok_or_else(InstructionProblem::too_large)?;
         self.out.push_str(text);
         Ok(())
     }
 
-    fn push(&mut self, c: char) -> Result<(), Problem> {
+    fn push(&mut self, c: char) -> Result<(), InstructionProblem> {
         self.add(c.encode_utf8(&mut [0; 4]))
     }
 
-    fn escape(&mut self, rest: &mut &str, quoted: bool) -> Result<(), Problem> {
+    fn escape(&mut self, rest: &mut &str, quoted: bool) -> Result<(), InstructionProblem> {
         let special = |c: char| match (self.quotes, quoted) {
             (Quotes::Kept, _) => c == '$' || c == '\\',
             (Quotes::Removed, true) => matches!(c, '$' | '\\' | '"'),
@@ -138,7 +138,7 @@ impl Expansion<'_, '_> {
     }
 
     /// Reads a variable after its dollar sign.
-    fn variable(&mut self, rest: &mut &str, depth: usize) -> Result<(), Problem> {
+    fn variable(&mut self, rest: &mut &str, depth: usize) -> Result<(), InstructionProblem> {
         let Some(inside) = rest.strip_prefix('{') else {
             return match take_name(rest) {
                 "" => self.push('$'),
@@ -161,7 +161,7 @@ impl Expansion<'_, '_> {
     }
 
     /// Reads the inside of `${…}`.
-    fn braced(&mut self, inside: &str, depth: usize) -> Result<(), Problem> {
+    fn braced(&mut self, inside: &str, depth: usize) -> Result<(), InstructionProblem> {
         let mut rest = inside;
         let name = take_name(&mut rest);
         if name.is_empty() {

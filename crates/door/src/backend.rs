@@ -21,14 +21,14 @@ pub struct AuditRow {
 
 /// The idempotency key of a request within its workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Attempt {
+pub struct IdempotencyKey {
     pub workspace: WorkspaceId,
     pub key: String,
 }
 
 /// What is known of a key when a request arrives with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum AttemptState {
     /// The key was unknown. It now belongs to this request.
     New,
     /// The same request is in progress.
@@ -46,13 +46,13 @@ pub trait DoorBackend: ControlPort {
     async fn record(&self, entry: AuditRow);
 
     /// Takes an idempotency key for a request, or returns what is known of it.
-    async fn begin_attempt(&self, attempt: &Attempt, digest: &str) -> Result<Begun, Fault>;
+    async fn begin_attempt(&self, attempt: &IdempotencyKey, digest: &str) -> Result<AttemptState, Fault>;
 
     /// Records the answer to a key's request. The body is missing if it is too large to keep.
-    async fn answer_attempt(&self, attempt: &Attempt, status: u16, body: Option<&[u8]>) -> Result<(), Fault>;
+    async fn answer_attempt(&self, attempt: &IdempotencyKey, status: u16, body: Option<&[u8]>) -> Result<(), Fault>;
 
     /// Frees a key whose request made nothing.
-    async fn drop_attempt(&self, attempt: &Attempt) -> Result<(), Fault>;
+    async fn drop_attempt(&self, attempt: &IdempotencyKey) -> Result<(), Fault>;
 
     /// Records that a request is about to make something in a guest. It has no id yet, so it is
     /// identified by the path of the request.

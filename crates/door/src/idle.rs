@@ -14,7 +14,7 @@ use crate::held::hold;
 
 /// All waiting connections. Clones share the same state.
 #[derive(Clone, Default)]
-pub struct Idle(Arc<Shared>);
+pub struct IdleConnections(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
@@ -29,17 +29,20 @@ struct Waiting {
     by_age: BTreeMap<u64, CancellationToken>,
 }
 
-impl Idle {
+impl IdleConnections {
     /// Registers a new connection, which waits for its first request.
-    pub fn seat(&self) -> Seat {
-        let place =
-            Arc::new(Place { idle: self.clone(), given_up: CancellationToken::new(), at: Mutex::new(At::Busy) });
+    pub fn seat(&self) -> IdleRegistration {
+        let place = Arc::new(RegisteredConnection {
+            idle: self.clone(),
+            given_up: CancellationToken::new(),
+            at: Mutex::new(ConnectionState::Busy),
+        });
         place.wait();
-        Seat(place)
+        IdleRegistration(place)
     }
 
     /// Closes the connection that has waited longest. If none waits, waits for one.
-    pub async fn give_one_up(&self) {
+    pub async fn close_oldest(&self) {
         loop {
             let one_more = self.0.one_more.notified();
             let oldest = locked(&self.0.waiting).by_age.pop_first();
@@ -52,16 +55,16 @@ impl Idle {
 }
 
 /// One connection's registration. Dropped with the connection.
-pub struct Seat(Arc<Place>);
+pub struct IdleRegistration(Arc<RegisteredConnection>);
 
-struct Place {
-    idle: Idle,
+struct RegisteredConnection {
+    idle: IdleConnections,
     given_up: CancellationToken,
-    at: Mutex<At>,
+    at: Mutex<ConnectionState>,
 }
 
 /// State of a connection.
-enum At {
+enum ConnectionState {
     /// Waits for a request, under this number.
     Waiting(u64),
     Busy,
@@ -69,59 +72,59 @@ enum At {
     Gone,
 }
 
-impl Seat {
+impl IdleRegistration {
     /// Token that is cancelled when the connection has to close.
     pub fn given_up(&self) -> CancellationToken {
         self.0.given_up.clone()
     }
 
     /// Marks the connection as busy until the returned value is dropped.
-    pub fn busy(&self) -> Busy {
-        self.0.leave(At::Busy);
-        Busy(self.0.clone())
+    pub fn busy(&self) -> BusyRequest {
+        self.0.leave(ConnectionState::Busy);
+        BusyRequest(self.0.clone())
     }
 }
 
-impl Drop for Seat {
+impl Drop for IdleRegistration {
     fn drop(&mut self) {
-        self.0.leave(At::Gone);
+        self.0.leave(ConnectionState::Gone);
     }
 }
 
-impl Place {
+impl RegisteredConnection {
     fn wait(&self) {
         {
             let (mut waiting, mut at) = (locked(&self.idle.0.waiting), locked(&self.at));
-            if matches!(*at, At::Gone) {
+            if matches!(*at, ConnectionState::Gone) {
                 return;
             }
             waiting.next += 1;
             let number = waiting.next;
             waiting.by_age.insert(number, self.given_up.clone());
-            *at = At::Waiting(number);
+            *at = ConnectionState::Waiting(number);
         }
         self.idle.0.one_more.notify_one();
     }
 
-    fn leave(&self, to: At) {
+    fn leave(&self, to: ConnectionState) {
         let (mut waiting, mut at) = (locked(&self.idle.0.waiting), locked(&self.at));
-        if let At::Waiting(number) = std::mem::replace(&mut *at, to) {
+        if let ConnectionState::Waiting(number) = std::mem::replace(&mut *at, to) {
             waiting.by_age.remove(&number);
         }
     }
 }
 
 /// A request in progress.
-pub struct Busy(Arc<Place>);
+pub struct BusyRequest(Arc<RegisteredConnection>);
 
-impl Busy {
+impl BusyRequest {
     /// Stays busy until a body is sent or dropped.
     pub fn hold(self, body: Body) -> Body {
         hold(body, self)
     }
 }
 
-impl Drop for Busy {
+impl Drop for BusyRequest {
     fn drop(&mut self) {
         self.0.wait();
     }
@@ -140,22 +143,22 @@ mod tests {
 
     #[test]
     fn the_longest_wait_goes_first_and_the_busy_never() {
-        let idle = Idle::default();
+        let idle = IdleConnections::default();
         let [first, second, third] = [idle.seat(), idle.seat(), idle.seat()];
         let busy = first.busy();
-        idle.give_one_up().now_or_never().unwrap();
+        idle.close_oldest().now_or_never().unwrap();
         let gone = || [&first, &second, &third].map(|seat| seat.given_up().is_cancelled());
         assert_eq!(gone(), [false, true, false]);
         drop(third);
-        assert!(idle.give_one_up().now_or_never().is_none(), "a busy one is not given up");
+        assert!(idle.close_oldest().now_or_never().is_none(), "a busy one is not given up");
         drop(busy);
-        idle.give_one_up().now_or_never().unwrap();
+        idle.close_oldest().now_or_never().unwrap();
         assert!(first.given_up().is_cancelled());
     }
 
     #[test]
     fn a_connection_that_ended_before_its_answer_leaves_nothing() {
-        let idle = Idle::default();
+        let idle = IdleConnections::default();
         let seat = idle.seat();
         let busy = seat.busy();
         drop(seat);
@@ -165,10 +168,10 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_waits_for_a_place_gets_the_first_that_falls_idle() {
-        let idle = Idle::default();
+        let idle = IdleConnections::default();
         let seat = idle.seat();
         let busy = seat.busy();
-        tokio::join!(idle.give_one_up(), async { drop(busy) });
+        tokio::join!(idle.close_oldest(), async { drop(busy) });
         assert!(seat.given_up().is_cancelled());
     }
 }

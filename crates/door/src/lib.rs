@@ -13,8 +13,10 @@ mod places;
 mod serve;
 mod special;
 
-pub use backend::{Attempt, AuditRow, Begun, DoorBackend};
-pub use guard::{Guard, Operator, RateSettings, Rates, RequestMeters, SANDBOX_ATTRIBUTE, revoked_key, shown_prefix};
+pub use backend::{AttemptState, AuditRow, DoorBackend, IdempotencyKey};
+pub use guard::{
+    Guard, OperatorLimit, RateSettings, RequestMeters, RequestRates, SANDBOX_ATTRIBUTE, revoked_key, shown_prefix,
+};
 pub use once::{IdempotencyKeys, idempotency_key, request_digest};
-pub use places::{Counted, Place, Places};
-pub use serve::{Connection, ServeSettings, occupy, serve, serve_with};
+pub use places::{Place, PlaceKind, Places};
+pub use serve::{ConnectionHandle, ServeSettings, occupy, serve, serve_with};

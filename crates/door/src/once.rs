@@ -17,7 +17,7 @@ use pandastack_wire_public::OTHER_REQUEST;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    backend::{Attempt, Begun, DoorBackend},
+    backend::{AttemptState, DoorBackend, IdempotencyKey},
     http::{Refused, bearer, whole_body},
     limits::{ATTEMPT_ANSWER_BYTES_MAX, ATTEMPT_KEY_BYTES_MAX},
     special::{CREATING, IN_GUEST},
@@ -73,19 +73,19 @@ impl IdempotencyKeys {
         work: impl Future<Output = Response> + Send + 'static,
     ) -> Result<Response, Fault> {
         let Some(key) = caller.attempt else { return Ok(work.await) };
-        let attempt = Attempt { workspace: caller.workspace, key: key.to_string() };
+        let attempt = IdempotencyKey { workspace: caller.workspace, key: key.to_string() };
         let conflict = |code, text| Err(Fault::new(FaultKind::Conflict, code, text));
         match self.backend.begin_attempt(&attempt, &digest).await? {
-            Begun::New => {}
-            Begun::InFlight => {
+            AttemptState::New => {}
+            AttemptState::InFlight => {
                 return conflict(
                     "idempotency.in_flight",
                     "a request with this idempotency key is in progress; try again later",
                 );
             }
-            Begun::Other => return conflict(OTHER_REQUEST, "this idempotency key was used for another request"),
-            Begun::Answered { status, body: Some(body) } => return Ok(replay(status, body)),
-            Begun::Answered { body: None, .. } => {
+            AttemptState::Other => return conflict(OTHER_REQUEST, "this idempotency key was used for another request"),
+            AttemptState::Answered { status, body: Some(body) } => return Ok(replay(status, body)),
+            AttemptState::Answered { body: None, .. } => {
                 return conflict(
                     "idempotency.answer_lost",
                     "a request with this idempotency key was started, but its response was not kept; check the result \
@@ -99,7 +99,7 @@ impl IdempotencyKeys {
     }
 
     /// Records an answer, or frees its key if nothing was made.
-    async fn remember(&self, attempt: &Attempt, response: Response) -> Result<Response, Fault> {
+    async fn remember(&self, attempt: &IdempotencyKey, response: Response) -> Result<Response, Fault> {
         if let Some(refused) = response.extensions().get::<Refused>() {
             let (status, body) = refused.shown();
             match refused.fault() {

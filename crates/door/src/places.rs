@@ -3,13 +3,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pandastack_model::{Fault, FaultKind, NoShare, Shares};
+use pandastack_model::{Fault, FaultKind, ShareRefusal, Shares};
 use pandastack_wire_fleet::WorkspaceId;
 use tokio::sync::Notify;
 
 /// The kind of place, and the error codes of a refusal.
 #[derive(Clone, Copy, Debug)]
-pub struct Counted {
+pub struct PlaceKind {
     /// Name of the places, as in "768 open sockets".
     pub name: &'static str,
     /// Error code if the workspace has its share.
@@ -20,10 +20,10 @@ pub struct Counted {
 
 /// All places of one kind. Clones share the same state.
 #[derive(Clone)]
-pub struct Places(Arc<Room>);
+pub struct Places(Arc<PlaceTable>);
 
-struct Room {
-    counted: Counted,
+struct PlaceTable {
+    counted: PlaceKind,
     total: u64,
     /// `None` stands for all unknown callers.
     shares: Mutex<Shares<Option<WorkspaceId>>>,
@@ -32,9 +32,9 @@ struct Room {
 
 impl Places {
     /// Makes this many places.
-    pub fn new(counted: Counted, total: usize) -> Self {
+    pub fn new(counted: PlaceKind, total: usize) -> Self {
         let total = u64::try_from(total).unwrap_or(u64::MAX);
-        Self(Arc::new(Room { counted, total, shares: Mutex::default(), one_free: Notify::new() }))
+        Self(Arc::new(PlaceTable { counted, total, shares: Mutex::default(), one_free: Notify::new() }))
     }
 
     /// Gives a workspace a place until it is dropped. All unknown callers share one part.
@@ -60,22 +60,22 @@ impl Places {
         }
     }
 
-    fn fault(&self, workspace: Option<&WorkspaceId>, refused: NoShare) -> Fault {
-        let Counted { name, quota, full } = self.0.counted;
+    fn fault(&self, workspace: Option<&WorkspaceId>, refused: ShareRefusal) -> Fault {
+        let PlaceKind { name, quota, full } = self.0.counted;
         match refused {
-            NoShare::Share { held, .. } if workspace.is_none() => {
+            ShareRefusal::Share { held, .. } if workspace.is_none() => {
                 let text =
                     format!("callers without an API key already have their share of {held} {name}; try again later");
                 Fault::new(FaultKind::Busy, full, text)
             }
-            NoShare::Share { held, most } => {
+            ShareRefusal::Share { held, most } => {
                 let text = format!(
                     "this workspace has {held} {name}, and its share is now {most}; end one that is no longer needed, \
                      or try again later"
                 );
                 Fault::new(FaultKind::Quota, quota, text)
             }
-            NoShare::Full { total } => Fault::new(
+            ShareRefusal::Full { total } => Fault::new(
                 FaultKind::Busy,
                 full,
                 format!("the server's limit of {total} {name} is reached; try again later"),
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn places(total: usize) -> Places {
-        Places::new(Counted { name: "open doors", quota: "quota.doors", full: "door.too_many" }, total)
+        Places::new(PlaceKind { name: "open doors", quota: "quota.doors", full: "door.too_many" }, total)
     }
 
     fn workspace(name: &str) -> WorkspaceId {

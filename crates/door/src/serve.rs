@@ -30,13 +30,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     held::hold,
-    idle::{Idle, Seat},
+    idle::{IdleConnections, IdleRegistration},
     limits::{CONNECTIONS_MAX, CONNECTIONS_PER_RESERVED, DESCRIPTORS_PER_CONNECTION, DRAIN_MAX, HEAD_ARRIVAL_MAX},
-    places::{Counted, Place, Places},
+    places::{Place, PlaceKind, Places},
 };
 
-const REQUESTS: Counted =
-    Counted { name: "requests in progress", quota: "quota.connections", full: "connection.too_many" };
+const REQUESTS: PlaceKind =
+    PlaceKind { name: "requests in progress", quota: "quota.connections", full: "connection.too_many" };
 
 /// Pause after a failed accept. Descriptors become free only while other tasks run.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -81,7 +81,7 @@ pub async fn serve(listener: TcpListener, app: Router, scope: Scope) {
 /// Serves with other settings.
 pub async fn serve_with(listener: TcpListener, app: Router, scope: Scope, settings: ServeSettings) {
     let (stop, cut) = (scope.token(), CancellationToken::new());
-    let (room, idle) = (Arc::new(Semaphore::new(settings.connections_max)), Idle::default());
+    let (room, idle) = (Arc::new(Semaphore::new(settings.connections_max)), IdleConnections::default());
     let under_way = TaskTracker::new();
     loop {
         let stream = tokio::select! {
@@ -94,7 +94,7 @@ pub async fn serve_with(listener: TcpListener, app: Router, scope: Scope, settin
                 tracing::warn!(%error, "could not accept a connection");
                 tokio::select! {
                     // Closes an unused connection, so that its descriptor is free.
-                    () = idle.give_one_up(), if is_out_of_descriptors(&error) => {}
+                    () = idle.close_oldest(), if is_out_of_descriptors(&error) => {}
                     () = tokio::time::sleep(ACCEPT_RETRY) => {}
                 }
                 continue;
@@ -106,7 +106,7 @@ pub async fn serve_with(listener: TcpListener, app: Router, scope: Scope, settin
         };
         let seat = idle.seat();
         let given_up = seat.given_up();
-        let stream = Seated { stream, kept: Connection::default(), _permit: permit };
+        let stream = CountedConnection { stream, kept: ConnectionHandle::default(), _permit: permit };
         let connection = connection(stream, app.clone(), seat, settings.head_arrival_max, stop.clone());
         let (cut, counted) = (cut.clone(), under_way.token());
         scope.start("connection", async move {
@@ -133,13 +133,13 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
 }
 
 /// Waits for a place. If there is none, the longest idle connection is closed.
-async fn place(room: &Arc<Semaphore>, idle: &Idle) -> OwnedSemaphorePermit {
+async fn place(room: &Arc<Semaphore>, idle: &IdleConnections) -> OwnedSemaphorePermit {
     let free = room.clone().acquire_owned();
     let permit = match room.clone().try_acquire_owned() {
         Ok(permit) => return permit,
         Err(_) => tokio::select! {
             permit = free => permit,
-            () = idle.give_one_up() => room.clone().acquire_owned().await,
+            () = idle.close_oldest() => room.clone().acquire_owned().await,
         },
     };
     permit.expect("the semaphore is never closed")
@@ -147,9 +147,9 @@ async fn place(room: &Arc<Semaphore>, idle: &Idle) -> OwnedSemaphorePermit {
 
 /// Serves a connection. After the stop signal, only until the current request is answered.
 async fn connection(
-    stream: Seated,
+    stream: CountedConnection,
     app: Router,
-    seat: Seat,
+    seat: IdleRegistration,
     head_arrival_max: Duration,
     stop: CancellationToken,
 ) -> hyper::Result<()> {
@@ -182,9 +182,9 @@ async fn connection(
 /// A handle of a connection for upgraded requests. The place kept here is dropped when the
 /// connection is closed.
 #[derive(Clone, Default)]
-pub struct Connection(Arc<Mutex<Option<Place>>>);
+pub struct ConnectionHandle(Arc<Mutex<Option<Place>>>);
 
-impl Connection {
+impl ConnectionHandle {
     fn keep(&self, place: Option<Place>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }
@@ -192,7 +192,7 @@ impl Connection {
 
 /// Keeps the request's place until the answer is sent, or after an upgrade until the connection
 /// ends.
-pub fn occupy(response: Response, place: Option<Place>, connection: Option<Connection>) -> Response {
+pub fn occupy(response: Response, place: Option<Place>, connection: Option<ConnectionHandle>) -> Response {
     match (place, connection) {
         (None, _) => response,
         (place, Some(connection)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
@@ -205,26 +205,26 @@ pub fn occupy(response: Response, place: Option<Place>, connection: Option<Conne
 
 /// A connection with its place among all connections. It keeps the place until its descriptor is
 /// closed, also after an upgrade.
-struct Seated {
+struct CountedConnection {
     stream: TcpStream,
-    kept: Connection,
+    kept: ConnectionHandle,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for Seated {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         // Other handles of the connection may still exist.
         self.kept.keep(None);
     }
 }
 
-impl AsyncRead for Seated {
+impl AsyncRead for CountedConnection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
-impl AsyncWrite for Seated {
+impl AsyncWrite for CountedConnection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }

@@ -1,5 +1,5 @@
-//! Access checks. A handler that takes `Admitted` runs only if the caller may reach the sandbox in
-//! the path.
+//! Access checks. A handler that takes `ReachableSandbox` runs only if the caller may reach the
+//! sandbox in the path.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use pandastack_door::http::{Refused, SandboxPath, bearer};
@@ -8,15 +8,15 @@ use pandastack_wire_fleet::{Caller, CallerKey};
 
 use crate::Edge;
 
-/// Returns the caller's key, for work that outlives the request. Call it after `Admitted`.
+/// Returns the caller's key, for work that outlives the request. Call it after `ReachableSandbox`.
 pub fn key_of(parts: &Parts) -> CallerKey {
     parts.extensions.get::<Caller>().map(|caller| caller.key.clone()).unwrap_or_default()
 }
 
 /// A sandbox that the caller may reach.
-pub struct Admitted(pub SandboxId);
+pub struct ReachableSandbox(pub SandboxId);
 
-impl FromRequestParts<Edge> for Admitted {
+impl FromRequestParts<Edge> for ReachableSandbox {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Refused> {
@@ -32,12 +32,12 @@ pub async fn admitted(parts: &mut Parts, edge: &Edge) -> Result<(Caller, Sandbox
 }
 
 /// A sandbox that the caller may view, in any state.
-pub struct Visible {
+pub struct VisibleSandbox {
     pub id: SandboxId,
     pub caller: Caller,
 }
 
-impl FromRequestParts<Edge> for Visible {
+impl FromRequestParts<Edge> for VisibleSandbox {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Refused> {

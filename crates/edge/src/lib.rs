@@ -22,15 +22,15 @@ use axum::{
     routing::{any, delete, get, post},
 };
 use pandastack_door::http::{Routes, bare_frame, frame, no_method};
-use pandastack_door::{Counted, Places};
+use pandastack_door::{PlaceKind, Places};
 pub use pandastack_door::{ServeSettings, serve, serve_with};
 use pandastack_kit::Scope;
 use pandastack_model::PreviewSuffix;
 use pandastack_wire_fleet::{ControlPort, HostPort};
 
-use crate::{exec::Budget, socket::Sockets};
+use crate::{exec::OutputBudget, socket::OpenSockets};
 
-const FOLLOWERS: Counted = Counted { name: "followed logs", quota: "quota.followers", full: "logs.too_many" };
+const FOLLOWERS: PlaceKind = PlaceKind { name: "followed logs", quota: "quota.followers", full: "logs.too_many" };
 
 /// The edge. Clones share one state.
 #[derive(Clone)]
@@ -38,12 +38,12 @@ pub struct Edge {
     control: Arc<dyn ControlPort>,
     host: Arc<dyn HostPort>,
     /// Memory budget for collected output of all commands.
-    budget: Budget,
+    budget: OutputBudget,
     /// Scope of the tasks of connections to guests.
     scope: Scope,
     /// The domain of public previews, if they are served.
     suffix: Option<PreviewSuffix>,
-    sockets: Sockets,
+    sockets: OpenSockets,
     /// Places of requests that follow consoles.
     followers: Places,
     /// Places of connections with an open request.
@@ -54,7 +54,7 @@ impl Edge {
     /// Creates an edge between a control plane and a host. Connections that outlive their request
     /// run in the scope.
     pub fn new(control: Arc<dyn ControlPort>, host: Arc<dyn HostPort>, scope: Scope) -> Self {
-        let (budget, sockets) = (Budget::new(limits::COLLECTED_BYTES_MAX), Sockets::new(scope.clone()));
+        let (budget, sockets) = (OutputBudget::new(limits::COLLECTED_BYTES_MAX), OpenSockets::new(scope.clone()));
         let followers = Places::new(FOLLOWERS, limits::FOLLOWERS_MAX);
         let connections = ServeSettings::default().places();
         Self { control, host, budget, scope, suffix: None, sockets, followers, connections }
@@ -67,7 +67,7 @@ impl Edge {
 
     /// Sets the limits of sockets and followers. Call it before the first request.
     pub fn with_room(mut self, sockets: usize, followers: usize) -> Self {
-        self.sockets = Sockets::with_room(self.scope.clone(), sockets);
+        self.sockets = OpenSockets::with_room(self.scope.clone(), sockets);
         Self { followers: Places::new(FOLLOWERS, followers), ..self }
     }
 

@@ -11,12 +11,12 @@ use futures_util::{StreamExt, stream::unfold};
 use pandastack_door::Place;
 use pandastack_door::http::{Answer, event_stream, flag, query_value};
 use pandastack_model::{Fault, FaultKind, SandboxId};
-use pandastack_wire_fleet::{ByteStream, ConsoleAsk};
+use pandastack_wire_fleet::{ByteStream, ConsoleRange};
 use pandastack_wire_public::{LogLine, LogLines, plain_line, sse};
 
 use crate::{
     Edge,
-    access::Visible,
+    access::VisibleSandbox,
     limits::{KEEPALIVE, LOG_BACK_BYTES},
 };
 
@@ -24,21 +24,21 @@ use crate::{
 const OPEN: &str = ": open\n\n";
 
 /// Shows the console.
-pub async fn logs(State(edge): State<Edge>, Visible { id, caller }: Visible, uri: Uri) -> Answer {
+pub async fn logs(State(edge): State<Edge>, VisibleSandbox { id, caller }: VisibleSandbox, uri: Uri) -> Answer {
     // A value that is not a number is ignored, as in the rest of this query.
     let tail = query_value(&uri, "tail").and_then(|tail| tail.parse::<usize>().ok());
     if !flag(&uri, "follow") {
         return Ok(plain(past(&edge, id).await?, tail));
     }
     let place = edge.followers.take(Some(&caller.workspace))?;
-    let mut pieces = console(&edge, id, ConsoleAsk::Follow).await?;
+    let mut pieces = console(&edge, id, ConsoleRange::Follow).await?;
     let mut lines = LogLines::default();
     let before = lines.push(&first(&mut pieces).await?);
     let mut said = OPEN.to_owned();
     for line in recent(&before, tail) {
         said.push_str(&event(line));
     }
-    let follower = Follower { pieces, lines, _place: place };
+    let follower = ConsoleFollower { pieces, lines, _place: place };
     Ok(event_stream(unfold((Some(said), Some(follower)), |(said, follower)| async move {
         match said {
             Some(said) => Some((said, (None, follower))),
@@ -48,13 +48,13 @@ pub async fn logs(State(edge): State<Edge>, Visible { id, caller }: Visible, uri
 }
 
 /// A client that follows a console.
-struct Follower {
+struct ConsoleFollower {
     pieces: ByteStream,
     lines: LogLines,
     _place: Place,
 }
 
-impl Follower {
+impl ConsoleFollower {
     /// Returns the next text, and `self` unless that was the end.
     async fn next(mut self) -> Option<(String, Option<Self>)> {
         loop {
@@ -73,7 +73,7 @@ impl Follower {
 }
 
 async fn past(edge: &Edge, id: SandboxId) -> Result<Vec<String>, Fault> {
-    let mut pieces = console(edge, id, ConsoleAsk::Past).await?;
+    let mut pieces = console(edge, id, ConsoleRange::Past).await?;
     let mut lines = LogLines::default();
     let mut all = lines.push(&first(&mut pieces).await?);
     all.extend(lines.rest());
@@ -81,7 +81,7 @@ async fn past(edge: &Edge, id: SandboxId) -> Result<Vec<String>, Fault> {
 }
 
 /// Asks the host for the console. A sandbox that the host does not know has no console any more.
-async fn console(edge: &Edge, id: SandboxId, ask: ConsoleAsk) -> Result<ByteStream, Fault> {
+async fn console(edge: &Edge, id: SandboxId, ask: ConsoleRange) -> Result<ByteStream, Fault> {
     match edge.host.console(id, ask).await {
         Err(fault) if fault.kind == FaultKind::Missing => Ok(Box::pin(futures_util::stream::empty())),
         other => other,

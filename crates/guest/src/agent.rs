@@ -9,24 +9,24 @@ use std::{
 };
 
 use pandastack_sys::process;
-use pandastack_wire_guest::Variable;
+use pandastack_wire_guest::EnvVariable;
 use tokio::sync::Notify;
 
-use crate::{code::Sessions, exec::Reaper, files::Watchers, limits, processes::Processes, rebirth::System};
+use crate::{code::KernelSessions, exec::Reaper, files::WatchCount, limits, processes::ProcessTable, rebirth::System};
 
 /// The agent's state. It stays on one thread.
 pub struct Agent {
     secret: RefCell<Vec<u8>>,
-    env: RefCell<Vec<Variable>>,
+    env: RefCell<Vec<EnvVariable>>,
     /// Counts rebirths.
     pub(crate) births: Cell<u64>,
     /// Fires shortly after each rebirth: connections from before it are dead.
     pub(crate) reborn: Notify,
     pub(crate) reaper: Reaper,
     /// Processes that outlive their callers.
-    pub(crate) processes: Processes,
-    pub(crate) watchers: Watchers,
-    pub(crate) sessions: Sessions,
+    pub(crate) processes: ProcessTable,
+    pub(crate) watchers: WatchCount,
+    pub(crate) sessions: KernelSessions,
     pub(crate) system: Box<dyn System>,
     pub(crate) frozen: Cell<bool>,
     pub(crate) thawed: Notify,
@@ -51,9 +51,9 @@ impl Agent {
             births: Cell::new(0),
             reborn: Notify::new(),
             reaper: Reaper::new()?,
-            processes: Processes::default(),
-            watchers: Watchers::default(),
-            sessions: Sessions::default(),
+            processes: ProcessTable::default(),
+            watchers: WatchCount::default(),
+            sessions: KernelSessions::default(),
             system,
             frozen: Cell::new(false),
             thawed: Notify::new(),
@@ -76,12 +76,12 @@ impl Agent {
         *self.secret.borrow_mut() = secret;
     }
 
-    pub(crate) fn replace_env(&self, env: Vec<Variable>) {
+    pub(crate) fn replace_env(&self, env: Vec<EnvVariable>) {
         *self.env.borrow_mut() = env;
     }
 
     /// Returns the sandbox's environment.
-    pub(crate) fn env(&self) -> Vec<Variable> {
+    pub(crate) fn env(&self) -> Vec<EnvVariable> {
         self.env.borrow().clone()
     }
 
@@ -105,11 +105,11 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rebirth::Bystander;
+    use crate::rebirth::RecordingSystem;
 
     #[test]
     fn only_the_whole_secret_is_known() {
-        let agent = Agent::new(b"secret".to_vec(), 0, Box::new(Bystander::default())).unwrap();
+        let agent = Agent::new(b"secret".to_vec(), 0, Box::new(RecordingSystem::default())).unwrap();
         assert!(agent.knows(b"secret"));
         for wrong in [&b""[..], b"secre", b"secrets", b"Secret", b"secreT"] {
             assert!(!agent.knows(wrong), "{wrong:?}");

@@ -7,7 +7,7 @@ use nix::{
     sys::statvfs::statvfs,
     time::{ClockId, clock_gettime},
 };
-use pandastack_wire_guest::Figures;
+use pandastack_wire_guest::GuestUsage;
 
 /// Milliseconds per tick of the kernel's CPU accounting.
 const TICK_MS: u64 = 10;
@@ -16,14 +16,14 @@ const TICK_MS: u64 = 10;
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// Measures all values once.
-pub(crate) fn measure() -> Figures {
+pub(crate) fn measure() -> GuestUsage {
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let (disk_total, disk_free) = statvfs("/").map_or((0, 0), |disk| {
         let block = disk.fragment_size();
         (disk.blocks().saturating_mul(block), disk.blocks_available().saturating_mul(block))
     });
     let uptime = clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).unwrap_or_default();
-    Figures {
+    GuestUsage {
         cpu_ms: busy_ticks(&fs::read_to_string("/proc/stat").unwrap_or_default()) * TICK_MS,
         memory_total: kibibytes(&memory, "MemTotal:") * 1024,
         memory_available: kibibytes(&memory, "MemAvailable:") * 1024,

@@ -6,6 +6,7 @@
 mod agent;
 pub mod boot;
 mod code;
+mod descriptor;
 mod exec;
 mod figures;
 mod files;
@@ -17,8 +18,7 @@ mod processes;
 mod rebirth;
 mod session;
 mod volumes;
-mod watched;
 
 pub use agent::Agent;
-pub use rebirth::{Bystander, Machine, System};
+pub use rebirth::{MachineSystem, RecordingSystem, System};
 pub use session::serve;

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pandastack_wire_guest::{Port, PortList};
+use pandastack_wire_guest::{PortList, PortReport};
 
 use crate::{Agent, limits};
 
@@ -15,7 +15,7 @@ const LISTEN: &str = "0A";
 
 /// One listening socket.
 #[derive(Debug, PartialEq, Eq)]
-struct Socket {
+struct ListeningSocket {
     port: u16,
     loopback: bool,
     inode: u64,
@@ -24,15 +24,16 @@ struct Socket {
 /// Lists every listening port except the agent's own, sorted and without duplicates.
 pub(crate) fn list(agent: &Agent) -> PortList {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
-    let sockets: Vec<Socket> = tables
+    let sockets: Vec<ListeningSocket> = tables
         .iter()
         .flat_map(|table| table.lines().filter_map(parse))
         .filter(|socket| socket.port != agent.port)
         .collect();
     let owners = owners_of(sockets.iter().map(|socket| socket.inode).collect());
-    let mut ports = BTreeMap::<u16, Port>::new();
+    let mut ports = BTreeMap::<u16, PortReport>::new();
     for socket in sockets {
-        let port = ports.entry(socket.port).or_insert(Port { port: socket.port, loopback_only: true, process: None });
+        let port =
+            ports.entry(socket.port).or_insert(PortReport { port: socket.port, loopback_only: true, process: None });
         port.loopback_only &= socket.loopback;
         if port.process.is_none() {
             port.process = owners.get(&socket.inode).cloned();
@@ -43,14 +44,14 @@ pub(crate) fn list(agent: &Agent) -> PortList {
 
 /// Parses a line of the table: number, local address, remote address, state, …, inode as the tenth
 /// field.
-fn parse(line: &str) -> Option<Socket> {
+fn parse(line: &str) -> Option<ListeningSocket> {
     let mut fields = line.split_ascii_whitespace();
     let (address, port) = fields.nth(1)?.split_once(':')?;
     if fields.nth(1)? != LISTEN {
         return None;
     }
     let inode = fields.nth(5)?.parse().ok()?;
-    Some(Socket { port: u16::from_str_radix(port, 16).ok()?, loopback: is_loopback(address), inode })
+    Some(ListeningSocket { port: u16::from_str_radix(port, 16).ok()?, loopback: is_loopback(address), inode })
 }
 
 /// Addresses are 32-bit words in the machine's (little-endian) byte order.

@@ -13,7 +13,7 @@ use pandastack_sys::{private, usage};
 use pandastack_wire_fleet::AuditReport;
 
 use crate::{
-    host::Entry,
+    host::SandboxEntry,
     ledger::{LedgerError, MachineRow, SandboxRow},
     modes::{self, OpenPath},
     net::{self, NetError},
@@ -57,16 +57,16 @@ enum Leak {
 }
 
 /// The sandboxes that have a driver.
-pub type Driven = Arc<Mutex<HashMap<SandboxId, Entry>>>;
+pub type SandboxTable = Arc<Mutex<HashMap<SandboxId, SandboxEntry>>>;
 
 /// Result of one scan.
-struct Look {
+struct AuditScan {
     report: AuditReport,
     leaks: BTreeSet<Leak>,
 }
 
 /// Audits at the host's start, and then at an interval.
-pub async fn repeat(context: Arc<HostContext>, driven: Driven) {
+pub async fn repeat(context: Arc<HostContext>, driven: SandboxTable) {
     let token = context.scope.token();
     loop {
         match audit(&context, &driven).await {
@@ -82,7 +82,7 @@ pub async fn repeat(context: Arc<HostContext>, driven: Driven) {
 }
 
 /// Scans twice, and repairs the leaks that both scans found.
-pub async fn audit(context: &Arc<HostContext>, driven: &Driven) -> Result<AuditReport, AuditError> {
+pub async fn audit(context: &Arc<HostContext>, driven: &SandboxTable) -> Result<AuditReport, AuditError> {
     let first = look(context, driven).await?;
     if first.leaks.is_empty() {
         return Ok(first.report);
@@ -103,7 +103,7 @@ pub async fn audit(context: &Arc<HostContext>, driven: &Driven) -> Result<AuditR
     Ok(report)
 }
 
-async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, AuditError> {
+async fn look(context: &Arc<HostContext>, driven: &SandboxTable) -> Result<AuditScan, AuditError> {
     // Scan the host first, then the ledger: a resource made in between has its line by then.
     let processes: BTreeSet<String> = machine_processes(&context.run_root).into_iter().map(|(_, id)| id).collect();
     let groups: BTreeSet<String> = groups(&context.run_root).into_iter().collect();
@@ -111,7 +111,7 @@ async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, Audit
     let (store, named) = (context.layers.clone(), context.layers.templates());
     let there = move || (store.disks(), store.layers(), store.drafts_before(own_start()));
     let (disks, layers, drafts) = context.scope.block("list layers", there).await?;
-    let net::Leftovers { namespaces: slots, links, .. } = net::leftovers(&context.net.instance()).await?;
+    let net::NetLeftovers { namespaces: slots, links, .. } = net::leftovers(&context.net.instance()).await?;
     let machines = context.ledger.machines().await?;
     let recorded = context.ledger.layers().await?;
     let owned: BTreeSet<String> = machines.iter().map(|machine| machine.id.to_string()).collect();
@@ -162,7 +162,7 @@ async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, Audit
         leaks: Vec::new(),
         repaired: Vec::new(),
     };
-    Ok(Look { report, leaks })
+    Ok(AuditScan { report, leaks })
 }
 
 /// Network slots and links that neither a machine nor the pool has.
@@ -203,7 +203,7 @@ fn undriven(row: &SandboxRow) -> Leak {
 }
 
 /// Whether nothing is left of a machine, or only files that no driver will remove.
-fn is_lost(row: &MachineRow, processes: &BTreeSet<String>, folders: &BTreeSet<String>, driven: &Driven) -> bool {
+fn is_lost(row: &MachineRow, processes: &BTreeSet<String>, folders: &BTreeSet<String>, driven: &SandboxTable) -> bool {
     let id = row.id.to_string();
     if processes.contains(&id) {
         return false;
@@ -212,7 +212,7 @@ fn is_lost(row: &MachineRow, processes: &BTreeSet<String>, folders: &BTreeSet<St
     if !folders.contains(&id) {
         return true;
     }
-    // `Standby` checks the machines that have no sandbox.
+    // `StandbyPool` checks the machines that have no sandbox.
     let (Some(pid), Some(sandbox)) = (row.pid, row.sandbox) else { return false };
     let driven = driven.lock().expect("no holder panics");
     driven.get(&sandbox).is_none_or(|entry| entry.condition.borrow().pid != Some(pid))

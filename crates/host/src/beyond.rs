@@ -4,8 +4,8 @@
 use async_trait::async_trait;
 use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_fleet::{
-    Afterwards, AttachAsk, ByteStream, ChangeStream, InTheWay, OutputStream, ProcessNumber, ProcessPort, ProcessView,
-    Reach, SpawnAsk, TreePort, Unpacked, WalkAsk, Walked,
+    AttachParams, ByteStream, ExistingTarget, FileChangeStream, PathScope, ProcessNumber, ProcessOutputStream,
+    ProcessPort, ProcessView, SpawnParams, StdinAfterWrite, TreePort, UnpackSummary, WalkParams, WalkResult,
 };
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 
 #[async_trait]
 impl ProcessPort for Host {
-    async fn spawn(&self, id: SandboxId, ask: SpawnAsk) -> Result<ProcessView, Fault> {
+    async fn spawn(&self, id: SandboxId, ask: SpawnParams) -> Result<ProcessView, Fault> {
         let (session, _using) = self.session(id).await?;
         process::spawn(&session, ask).await
     }
@@ -30,7 +30,7 @@ impl ProcessPort for Host {
         process::describe(&session, number).await
     }
 
-    async fn attach(&self, id: SandboxId, ask: AttachAsk) -> Result<OutputStream, Fault> {
+    async fn attach(&self, id: SandboxId, ask: AttachParams) -> Result<ProcessOutputStream, Fault> {
         let (session, _using) = self.session(id).await?;
         process::attach(&session, ask).await
     }
@@ -40,7 +40,7 @@ impl ProcessPort for Host {
         id: SandboxId,
         number: ProcessNumber,
         body: ByteStream,
-        afterwards: Afterwards,
+        afterwards: StdinAfterWrite,
     ) -> Result<u64, Fault> {
         let (session, _using) = self.session(id).await?;
         process::feed(&session, number, body, afterwards).await
@@ -59,27 +59,27 @@ impl ProcessPort for Host {
 
 #[async_trait]
 impl TreePort for Host {
-    async fn make_dir(&self, id: SandboxId, path: &str, above: Reach) -> Result<(), Fault> {
+    async fn make_dir(&self, id: SandboxId, path: &str, above: PathScope) -> Result<(), Fault> {
         let (session, _using) = self.session(id).await?;
         tree::make_dir(&session, path, above).await
     }
 
-    async fn move_path(&self, id: SandboxId, from: &str, to: &str, in_the_way: InTheWay) -> Result<(), Fault> {
+    async fn move_path(&self, id: SandboxId, from: &str, to: &str, in_the_way: ExistingTarget) -> Result<(), Fault> {
         let (session, _using) = self.session(id).await?;
         tree::move_path(&session, from, to, in_the_way).await
     }
 
-    async fn chmod(&self, id: SandboxId, path: &str, mode: u32, below: Reach) -> Result<(), Fault> {
+    async fn chmod(&self, id: SandboxId, path: &str, mode: u32, below: PathScope) -> Result<(), Fault> {
         let (session, _using) = self.session(id).await?;
         tree::chmod(&session, path, mode, below).await
     }
 
-    async fn walk(&self, id: SandboxId, ask: WalkAsk) -> Result<Walked, Fault> {
+    async fn walk(&self, id: SandboxId, ask: WalkParams) -> Result<WalkResult, Fault> {
         let (session, _using) = self.session(id).await?;
         tree::walk(&session, ask).await
     }
 
-    async fn watch(&self, id: SandboxId, path: &str, below: Reach) -> Result<ChangeStream, Fault> {
+    async fn watch(&self, id: SandboxId, path: &str, below: PathScope) -> Result<FileChangeStream, Fault> {
         let (session, _using) = self.session(id).await?;
         tree::watch(&session, path, below).await
     }
@@ -89,7 +89,7 @@ impl TreePort for Host {
         tree::read_tree(&session, path).await
     }
 
-    async fn write_tree(&self, id: SandboxId, path: &str, body: ByteStream) -> Result<Unpacked, Fault> {
+    async fn write_tree(&self, id: SandboxId, path: &str, body: ByteStream) -> Result<UnpackSummary, Fault> {
         let (session, _using) = self.session(id).await?;
         tree::write_tree(&session, path, body).await
     }

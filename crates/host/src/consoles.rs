@@ -23,12 +23,12 @@ use bytes::Bytes;
 use futures_util::stream::unfold;
 use pandastack_model::{Fault, MachineId, SandboxId};
 use pandastack_sys::private;
-use pandastack_wire_fleet::{ByteStream, ConsoleAsk};
+use pandastack_wire_fleet::{ByteStream, ConsoleRange};
 use tokio::sync::watch;
 
 use crate::{
     recover::folders,
-    sandbox::{Condition, HostContext},
+    sandbox::{HostContext, PublishedState},
 };
 
 /// A longer console is cut.
@@ -51,12 +51,12 @@ pub struct Consoles {
     run_root: PathBuf,
     /// Saved consoles of machines that are gone, one file for each sandbox.
     folder: PathBuf,
-    streams: Mutex<HashMap<SandboxId, Stream>>,
+    streams: Mutex<HashMap<SandboxId, SandboxConsole>>,
 }
 
 /// The console of one sandbox.
 #[derive(Clone, Debug, Default)]
-struct Stream {
+struct SandboxConsole {
     /// Position of the first byte that is still there.
     start: u64,
     /// Bytes saved from machines that are gone.
@@ -66,7 +66,7 @@ struct Stream {
 
 /// Some bytes of a console and the position after them.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Piece {
+struct ConsolePiece {
     bytes: Vec<u8>,
     next: u64,
 }
@@ -81,7 +81,9 @@ impl Consoles {
             let entry = entry?;
             let owner = entry.file_name().to_str().and_then(|name| name.parse::<SandboxId>().ok());
             match owner.filter(|id| here.contains(id)) {
-                Some(id) => drop(streams.insert(id, Stream { kept: entry.metadata()?.len(), ..Stream::default() })),
+                Some(id) => drop(
+                    streams.insert(id, SandboxConsole { kept: entry.metadata()?.len(), ..SandboxConsole::default() }),
+                ),
                 None => fs::remove_file(entry.path())?,
             }
         }
@@ -103,7 +105,7 @@ impl Consoles {
         fs::write(&fresh, bytes)?;
         fs::rename(&fresh, self.file(id))?;
         let length = bytes.len() as u64;
-        *stream = Stream { start: whole.next - length, kept: length, live: None };
+        *stream = SandboxConsole { start: whole.next - length, kept: length, live: None };
         Ok(())
     }
 
@@ -114,15 +116,15 @@ impl Consoles {
     }
 
     /// Reads a console from a position. A position that was cut off moves to the first byte left.
-    fn read(&self, id: SandboxId, from: u64) -> io::Result<Piece> {
+    fn read(&self, id: SandboxId, from: u64) -> io::Result<ConsolePiece> {
         let streams = self.locked();
         match streams.get(&id) {
             Some(stream) => self.after(id, stream, from),
-            None => Ok(Piece { bytes: Vec::new(), next: from }),
+            None => Ok(ConsolePiece { bytes: Vec::new(), next: from }),
         }
     }
 
-    fn after(&self, id: SandboxId, stream: &Stream, from: u64) -> io::Result<Piece> {
+    fn after(&self, id: SandboxId, stream: &SandboxConsole, from: u64) -> io::Result<ConsolePiece> {
         let skip = from.saturating_sub(stream.start);
         let mut bytes = Vec::new();
         if skip < stream.kept {
@@ -133,7 +135,7 @@ impl Consoles {
             read_from(&self.console_of(&machine.to_string()), skip.saturating_sub(stream.kept), &mut bytes)?;
         }
         let next = stream.start + skip + bytes.len() as u64;
-        Ok(Piece { bytes, next })
+        Ok(ConsolePiece { bytes, next })
     }
 
     fn cut_all(&self) {
@@ -174,7 +176,7 @@ impl Consoles {
         self.folder.join(id.to_string())
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<SandboxId, Stream>> {
+    fn locked(&self) -> MutexGuard<'_, HashMap<SandboxId, SandboxConsole>> {
         self.streams.lock().expect("no holder panics")
     }
 }
@@ -193,17 +195,17 @@ pub async fn keep_short(context: Arc<HostContext>) {
 }
 
 /// A reader of a console.
-struct Reader {
+struct ConsoleReader {
     context: Arc<HostContext>,
     id: SandboxId,
     /// Closed when the sandbox is gone.
-    condition: watch::Receiver<Condition>,
+    condition: watch::Receiver<PublishedState>,
     position: u64,
-    turn: Turn,
+    turn: ReadPhase,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum ReadPhase {
     First,
     Later,
     Last,
@@ -213,19 +215,19 @@ enum Turn {
 pub fn read(
     context: &Arc<HostContext>,
     id: SandboxId,
-    condition: watch::Receiver<Condition>,
-    ask: ConsoleAsk,
+    condition: watch::Receiver<PublishedState>,
+    ask: ConsoleRange,
 ) -> ByteStream {
-    let reader = Reader { context: context.clone(), id, condition, position: 0, turn: Turn::First };
+    let reader = ConsoleReader { context: context.clone(), id, condition, position: 0, turn: ReadPhase::First };
     Box::pin(unfold(Some(reader), move |reader| async move {
         let mut reader = reader?;
         let piece = reader.next().await?;
-        let goes_on = ask == ConsoleAsk::Follow && piece.is_ok();
+        let goes_on = ask == ConsoleRange::Follow && piece.is_ok();
         Some((piece, goes_on.then_some(reader)))
     }))
 }
 
-impl Reader {
+impl ConsoleReader {
     /// Returns the next piece; `None` when nothing more can come.
     async fn next(&mut self) -> Option<Result<Bytes, Fault>> {
         loop {
@@ -234,21 +236,21 @@ impl Reader {
                 Err(fault) => return Some(Err(fault)),
             };
             self.position = piece.next;
-            let first = self.turn == Turn::First;
+            let first = self.turn == ReadPhase::First;
             if first {
-                self.turn = Turn::Later;
+                self.turn = ReadPhase::Later;
             }
             if first || !piece.bytes.is_empty() {
                 return Some(Ok(Bytes::from(piece.bytes)));
             }
-            if self.turn == Turn::Last {
+            if self.turn == ReadPhase::Last {
                 return None;
             }
             self.wait().await;
         }
     }
 
-    async fn look(&self) -> Result<Piece, Fault> {
+    async fn look(&self) -> Result<ConsolePiece, Fault> {
         let (consoles, id, from) = (self.context.consoles.clone(), self.id, self.position);
         let read = self.context.scope.block("read console", move || consoles.read(id, from)).await;
         read.map_err(Fault::bug)?.map_err(Fault::bug)
@@ -259,9 +261,9 @@ impl Reader {
         tokio::select! {
             () = tokio::time::sleep(FOLLOW_LOOK) => {}
             changed = self.condition.changed() => if changed.is_err() {
-                self.turn = Turn::Last;
+                self.turn = ReadPhase::Last;
             },
-            () = token.cancelled() => self.turn = Turn::Last,
+            () = token.cancelled() => self.turn = ReadPhase::Last,
         }
     }
 }

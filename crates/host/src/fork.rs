@@ -2,26 +2,26 @@
 //! child that fails leaves nothing behind and does not affect its siblings.
 
 use futures_util::{StreamExt, stream};
-use pandastack_model::{Fault, Origin, SandboxSpec};
-use pandastack_wire_fleet::{Ensure, ForkAsk, Forked, Hold, HostPort, SealAsk};
+use pandastack_model::{Fault, SandboxOrigin, SandboxSpec};
+use pandastack_wire_fleet::{EnsureParams, ForkOutcome, ForkParams, HostPort, LayerHold, SealParams};
 
 use crate::Host;
 
 /// Seals the parent and creates the children.
-pub async fn fork(host: &Host, ask: ForkAsk) -> Result<Forked, Fault> {
-    let ForkAsk { parent, layer, children } = ask;
+pub async fn fork(host: &Host, ask: ForkParams) -> Result<ForkOutcome, Fault> {
+    let ForkParams { parent, layer, children } = ask;
     // Children get their parent's read-only volumes; the seal refuses a parent that writes one.
     // Read before the seal: after it the parent may be gone.
     let volumes = host.context.volumes.mounts(parent).await?;
-    let view = host.seal(parent, SealAsk { layer, hold: Hold::Passing }).await?;
+    let view = host.seal(parent, SealParams { layer, hold: LayerHold::Passing }).await?;
     let parallel = host.context.settings.fork_parallel.max(1);
     let born = stream::iter(children).map(|child| {
-        let Ensure { id, generation, spec } = child;
-        let spec = SandboxSpec { origin: Origin::Layer(layer), volumes: volumes.clone(), ..spec };
-        host.ensure(Ensure { id, generation, spec })
+        let EnsureParams { id, generation, spec } = child;
+        let spec = SandboxSpec { origin: SandboxOrigin::Layer(layer), volumes: volumes.clone(), ..spec };
+        host.ensure(EnsureParams { id, generation, spec })
     });
     let children = born.buffered(parallel).collect().await;
     // From now on the living children keep the layer. Its owner may keep it as well.
     host.context.release_layer(layer).await;
-    Ok(Forked { layer: view, children })
+    Ok(ForkOutcome { layer: view, children })
 }

@@ -10,33 +10,36 @@ use std::{
 
 use pandastack_kit::{
     Scope,
-    trace::{self, Work},
+    trace::{self, OpenSpan},
 };
-use pandastack_layers::{LayerStore, Volume, VolumeKind};
-use pandastack_model::{Ask, ExecDefaults, Fault, FaultKind, Next, SandboxId, SandboxState, state::step};
+use pandastack_layers::{DataVolume, DataVolumeKind, LayerStore};
+use pandastack_model::{
+    ExecDefaults, Fault, FaultKind, HostAction, SandboxId, SandboxRequest, SandboxState, state::step,
+};
 use pandastack_sys::private;
 use pandastack_vmm::Driver;
 use pandastack_wire_fleet::HostEvent;
-use pandastack_wire_guest::{Figures, Port};
+use pandastack_wire_guest::{GuestUsage, PortReport};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::{
     audit,
     consoles::{self, Consoles},
     denials,
-    guest::{Session, Use},
+    guest::{GuestSession, UseGuard},
     ledger::{Ledger, LedgerError},
     level, modes,
     net::{NetError, NetPool, NetSettings},
-    recover::{self, RecoverError, Recovered},
+    recover::{self, RecoverError, RecoveryReport},
     sandbox::{
-        Asked, Assignment, Closing, Condition, GivenUp, Held, HostContext, Leave, Owners, Reply, Request, SlotHandle,
-        Standby, Start, Starts, refusal_fault,
+        Assignment, DriverRequest, DriverStart, HeldMemory, HostContext, OwnerShares, PublishedState, RemovalRequests,
+        ReplySender, ShutdownDecision, ShutdownMode, SlotHandle, StandbyPool, StartingMachines, TracedRequest,
+        refusal_fault,
     },
     settings::HostSettings,
     succession::Supervisor,
     trim,
-    volumes::{Volumes, VolumesError},
+    volumes::{HostVolumes, VolumesError},
 };
 
 /// Time limit of a shutdown for removing sandboxes or putting them to sleep.
@@ -52,7 +55,7 @@ const EVENTS_MAX: usize = 1024;
 pub struct HostSetup {
     pub driver: Arc<dyn Driver>,
     pub layers: LayerStore,
-    pub volume: Arc<Volume>,
+    pub volume: Arc<DataVolume>,
     pub net: NetSettings,
     /// The ledger's file.
     pub ledger: PathBuf,
@@ -79,23 +82,23 @@ pub enum StartUpError {
 /// A running host.
 pub struct Host {
     pub(crate) context: Arc<HostContext>,
-    pub(crate) standby: Arc<Standby>,
-    pub(crate) sandboxes: Arc<Mutex<HashMap<SandboxId, Entry>>>,
+    pub(crate) standby: Arc<StandbyPool>,
+    pub(crate) sandboxes: Arc<Mutex<HashMap<SandboxId, SandboxEntry>>>,
     pub(crate) events: broadcast::Sender<HostEvent>,
-    recovered: Recovered,
+    recovered: RecoveryReport,
 }
 
 #[derive(Clone)]
-pub(crate) struct Entry {
-    pub condition: watch::Receiver<Condition>,
-    pub requests: mpsc::Sender<Asked>,
-    pub given_up: GivenUp,
+pub(crate) struct SandboxEntry {
+    pub condition: watch::Receiver<PublishedState>,
+    pub requests: mpsc::Sender<TracedRequest>,
+    pub given_up: RemovalRequests,
 }
 
 /// A sandbox that serves requests. `using` keeps it awake.
-pub(crate) struct Serving {
-    pub session: Session,
-    pub using: Use,
+pub(crate) struct ServingSandbox {
+    pub session: GuestSession,
+    pub using: UseGuard,
     pub slot: SlotHandle,
     pub defaults: ExecDefaults,
 }
@@ -111,7 +114,7 @@ impl Host {
         let cleared = recover::clear(&plan, &run_root, &layers, &ledger, &net.instance).await?;
         let net = NetPool::start(net, &Scope::new()).await?;
         let scope = Scope::new();
-        let volumes = Volumes::open(volume.root(), ledger.clone(), scope.clone()).await?;
+        let volumes = HostVolumes::open(volume.root(), ledger.clone(), scope.clone()).await?;
         volumes.retain(&plan.kept_sandboxes()).await?;
         let consoles = Consoles::open(&run_root, volume.root(), &plan.all_sandboxes())?;
         let context = Arc::new(HostContext {
@@ -125,19 +128,19 @@ impl Host {
             run_root,
             settings,
             scope,
-            closing: Closing::default(),
+            closing: ShutdownDecision::default(),
             protected_layers: Mutex::default(),
             layer_gate: tokio::sync::Mutex::default(),
             promised: Mutex::default(),
-            starting: Starts::default(),
-            held: Held::default(),
-            owners: Owners::default(),
+            starting: StartingMachines::default(),
+            held: HeldMemory::default(),
+            owners: OwnerShares::default(),
         });
         let found = recover::take_over(&context, plan).await?;
         context.collect_layers().await;
-        let standby = Arc::new(Standby::new(&context.settings, &context.layers));
+        let standby = Arc::new(StandbyPool::new(&context.settings, &context.layers));
         let (events, _) = broadcast::channel(EVENTS_MAX);
-        let recovered = Recovered { adopted: found.adopted, asleep: found.asleep, ..cleared };
+        let recovered = RecoveryReport { adopted: found.adopted, asleep: found.asleep, ..cleared };
         let host = Self { context, standby, sandboxes: Arc::default(), events, recovered };
         for (id, generation, spec, start) in found.sandboxes {
             host.begin(id, generation, spec, start);
@@ -145,7 +148,7 @@ impl Host {
         host.context.scope.start("standby", host.standby.clone().keep_filled(host.context.clone()));
         host.context.scope.start("denials", denials::pass_on(host.context.clone(), host.events.clone()));
         host.context.scope.start("audit", audit::repeat(host.context.clone(), host.sandboxes.clone()));
-        if host.context.volume.kind() == VolumeKind::Image {
+        if host.context.volume.kind() == DataVolumeKind::Image {
             host.context.scope.start("trim", trim::repeat(host.context.clone()));
             host.context.scope.start("level", level::repeat(host.context.clone()));
         }
@@ -154,7 +157,7 @@ impl Host {
     }
 
     /// What the recovery at start found.
-    pub fn recovered(&self) -> &Recovered {
+    pub fn recovered(&self) -> &RecoveryReport {
         &self.recovered
     }
 
@@ -167,12 +170,12 @@ impl Host {
     }
 
     /// Asks a sandbox's guest for its resource usage.
-    pub async fn figures(&self, id: SandboxId) -> Result<Figures, Fault> {
+    pub async fn figures(&self, id: SandboxId) -> Result<GuestUsage, Fault> {
         Ok(self.session(id).await?.0.measure().await?)
     }
 
     /// Asks a sandbox's guest for its listening ports.
-    pub async fn ports(&self, id: SandboxId) -> Result<Vec<Port>, Fault> {
+    pub async fn ports(&self, id: SandboxId) -> Result<Vec<PortReport>, Fault> {
         Ok(self.session(id).await?.0.ports().await?.ports)
     }
 
@@ -184,21 +187,21 @@ impl Host {
 
     /// Removes all sandboxes and closes the host.
     pub async fn close(&self) {
-        self.close_as(Leave::Remove).await;
+        self.close_as(ShutdownMode::Remove).await;
     }
 
     /// Closes the host. `leave` says what happens to the sandboxes.
-    pub async fn close_as(&self, leave: Leave) {
+    pub async fn close_as(&self, leave: ShutdownMode) {
         self.context.closing.decide(leave);
         let left = self.context.scope.close(CLOSE_DEADLINE).await;
         if left > 0 {
             tracing::warn!(left, "tasks did not end in time; the next start cleans up");
         }
         let released = match leave {
-            Leave::Running => self.context.net.detach().await,
-            Leave::Remove | Leave::Sleep => match self.context.ledger.machines().await {
+            ShutdownMode::Running => self.context.net.detach().await,
+            ShutdownMode::Remove | ShutdownMode::Sleep => match self.context.ledger.machines().await {
                 // A sandbox that could not be put to sleep was left running.
-                Ok(machines) if !machines.is_empty() && leave == Leave::Sleep => self.context.net.detach().await,
+                Ok(machines) if !machines.is_empty() && leave == ShutdownMode::Sleep => self.context.net.detach().await,
                 _ => self.context.net.close().await,
             },
         };
@@ -209,7 +212,7 @@ impl Host {
         let _ = std::fs::remove_dir(&self.context.run_root);
     }
 
-    pub(crate) fn entry(&self, id: SandboxId) -> Option<Entry> {
+    pub(crate) fn entry(&self, id: SandboxId) -> Option<SandboxEntry> {
         self.sandboxes.lock().expect("no holder panics").get(&id).cloned()
     }
 
@@ -219,20 +222,20 @@ impl Host {
         id: SandboxId,
         generation: u64,
         spec: pandastack_model::SandboxSpec,
-        start: Start,
-    ) -> Entry {
+        start: DriverStart,
+    ) -> SandboxEntry {
         let mut sandboxes = self.sandboxes.lock().expect("no holder panics");
         if let Some(entry) = sandboxes.get(&id) {
             return entry.clone();
         }
-        let mut first = Condition::creating(id, self.context.driver.tier());
+        let mut first = PublishedState::creating(id, self.context.driver.tier());
         // A caller that looks before the driver's first step must not see a sandbox of an earlier
         // run as new.
         start.describe(&mut first);
         let (tell, condition) = watch::channel(first);
         let (requests, rx) = mpsc::channel(REQUESTS_MAX);
-        let given_up = GivenUp::new(self.context.scope.token());
-        let entry = Entry { condition, requests, given_up: given_up.clone() };
+        let given_up = RemovalRequests::new(self.context.scope.token());
+        let entry = SandboxEntry { condition, requests, given_up: given_up.clone() };
         sandboxes.insert(id, entry.clone());
         let assignment = Assignment { id, generation, spec, start, requests: rx, here: trace::here(), given_up };
         let (context, standby, events) = (self.context.clone(), self.standby.clone(), self.events.clone());
@@ -243,12 +246,12 @@ impl Host {
 
     /// Returns the link to a sandbox, and the use that keeps it awake. Waits for a change in
     /// progress, and wakes a sleeping sandbox.
-    pub(crate) async fn session(&self, id: SandboxId) -> Result<(Session, Use), Fault> {
-        self.serving(id).await.map(|Serving { session, using, .. }| (session, using))
+    pub(crate) async fn session(&self, id: SandboxId) -> Result<(GuestSession, UseGuard), Fault> {
+        self.serving(id).await.map(|ServingSandbox { session, using, .. }| (session, using))
     }
 
     /// Like `session`, with the network slot and the exec defaults.
-    pub(crate) async fn serving(&self, id: SandboxId) -> Result<Serving, Fault> {
+    pub(crate) async fn serving(&self, id: SandboxId) -> Result<ServingSandbox, Fault> {
         let since = Instant::now();
         loop {
             let entry = self.entry(id).ok_or_else(Fault::no_sandbox)?;
@@ -259,18 +262,18 @@ impl Host {
                 true => trace::span("sandbox.wait", about(id), settled(&entry)).await?,
                 false => settled(&entry).await?,
             };
-            match step(&now.view.state, Ask::Use) {
-                Ok(Next::Serve) => {
+            match step(&now.view.state, SandboxRequest::Use) {
+                Ok(HostAction::Serve) => {
                     let (session, slot) = now.session.zip(now.slot).ok_or_else(Fault::no_sandbox)?;
                     if let Some(using) = session.activity().begin() {
-                        return Ok(Serving { session, using, slot, defaults: now.defaults });
+                        return Ok(ServingSandbox { session, using, slot, defaults: now.defaults });
                     }
                     // It is about to fall asleep: wait for that, then wake it. The sleep may
                     // already have failed, so any change since the first look counts.
                     let _ = condition.changed().await;
                 }
-                Ok(Next::Restore) => {
-                    trace::span("sandbox.auto_wake", about(id), ask(&entry, since, Request::Wake)).await?;
+                Ok(HostAction::Restore) => {
+                    trace::span("sandbox.auto_wake", about(id), ask(&entry, since, DriverRequest::Wake)).await?;
                 }
                 Ok(_) => return Err(Fault::bug("a settled sandbox neither serves nor refuses requests")),
                 Err(refusal) => return Err(refusal_fault(refusal, &now.view.state)),
@@ -282,7 +285,7 @@ impl Host {
     pub(crate) async fn request<T>(
         &self,
         id: SandboxId,
-        request: impl FnOnce(Reply<T>) -> Request,
+        request: impl FnOnce(ReplySender<T>) -> DriverRequest,
     ) -> Result<T, Fault> {
         let (entry, since) = (self.entry(id).ok_or_else(Fault::no_sandbox)?, Instant::now());
         settled(&entry).await?;
@@ -298,14 +301,14 @@ impl Host {
 }
 
 /// Adds the sandbox's id to a trace span.
-pub(crate) fn about(id: SandboxId) -> impl FnOnce(&mut Work) {
+pub(crate) fn about(id: SandboxId) -> impl FnOnce(&mut OpenSpan) {
     move |work| work.note("pandastack.sandbox.id", id.to_string())
 }
 
 /// Waits until no change is in progress. A sandbox that is being removed counts as settled.
-pub(crate) async fn settled(entry: &Entry) -> Result<Condition, Fault> {
+pub(crate) async fn settled(entry: &SandboxEntry) -> Result<PublishedState, Fault> {
     let mut condition = entry.condition.clone();
-    let is_settled = |now: &Condition| {
+    let is_settled = |now: &PublishedState| {
         now.refused.is_some() || !now.view.state.is_changing() || now.view.state == SandboxState::Stopping
     };
     let now = match condition.wait_for(is_settled).await {
@@ -319,9 +322,13 @@ pub(crate) async fn settled(entry: &Entry) -> Result<Condition, Fault> {
 }
 
 /// Sends a request to a sandbox's driver. `since` is when the caller started waiting.
-async fn ask<T>(entry: &Entry, since: Instant, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Fault> {
+async fn ask<T>(
+    entry: &SandboxEntry,
+    since: Instant,
+    request: impl FnOnce(ReplySender<T>) -> DriverRequest,
+) -> Result<T, Fault> {
     let (reply, answer) = oneshot::channel();
-    let asked = Asked { since, ..request(reply).into() };
+    let asked = TracedRequest { since, ..request(reply).into() };
     // A driver that is ending takes no more requests: the sandbox is gone for this caller.
     entry.requests.send(asked).await.map_err(|_| Fault::no_sandbox())?;
     answer.await.map_err(|_| Fault::no_sandbox())?

@@ -22,11 +22,11 @@ mod trim;
 mod volumes;
 
 pub use host::{Host, HostSetup, StartUpError};
-pub use ledger::{Ledger, LedgerError, MachineRow, Record, VolumeUse};
+pub use ledger::{Ledger, LedgerError, MachineRow, SandboxRecord, VolumeUse};
 #[cfg(feature = "faults")]
-pub use ledger::{LedgerFaults, Lost};
+pub use ledger::{LedgerFaults, WriteLoss};
 pub use modes::{OpenPath, close_paths, open_paths};
-pub use recover::{RecoverError, Recovered, clear_abandoned};
-pub use sandbox::Leave;
+pub use recover::{RecoverError, RecoveryReport, clear_abandoned};
+pub use sandbox::ShutdownMode;
 pub use settings::{HostSettings, MemorySource};
-pub use volumes::{Claim, Growth, Volumes, VolumesError};
+pub use volumes::{HostVolumes, VolumeClaim, VolumeGrowth, VolumesError};

@@ -4,35 +4,36 @@
 use async_trait::async_trait;
 use pandastack_kit::trace;
 use pandastack_model::{
-    Ask, Bytes, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, SandboxId,
-    VolumeId, state::step,
+    ByteSize, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, SandboxId,
+    SandboxRequest, VolumeId, state::step,
 };
 use pandastack_sys::usage;
 use pandastack_wire_fleet::{
-    AuditReport, BootAsk, ByteStream, CellAsk, CellStream, CodeSessionView, ConsoleAsk, Ensure, ExecAsk, ExecSession,
-    FileBody, FileEntry, ForkAsk, Forked, GuestStream, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
-    ListeningPort, MachineUsage, Presence, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
+    AuditReport, BootParams, ByteStream, CellParams, CellStream, CodeSessionView, ConsoleRange, EnsureParams,
+    ExecParams, ExecSession, FileBody, FileEntry, ForkOutcome, ForkParams, GuestStream, HostEvent, HostPort,
+    HostStatus, IdlePolicy, LayerView, ListeningPort, MachineUsage, Presence, SandboxView, SealParams, TemplateView,
+    VolumeView, WriteParams,
 };
 use tokio::sync::{broadcast, oneshot};
 
 use crate::{
     Host, audit, bake, consoles, fork, guest,
-    host::{Serving, about, settled},
-    sandbox::{Condition, Request, Start, refusal_fault},
+    host::{ServingSandbox, about, settled},
+    sandbox::{DriverRequest, DriverStart, PublishedState, refusal_fault},
 };
 
 #[async_trait]
 impl HostPort for Host {
-    async fn ensure(&self, ask: Ensure) -> Result<SandboxView, Fault> {
+    async fn ensure(&self, ask: EnsureParams) -> Result<SandboxView, Fault> {
         self.check_open()?;
-        let Ensure { id, generation, spec } = ask;
+        let EnsureParams { id, generation, spec } = ask;
         let launched = async {
-            let entry = self.begin(id, generation, spec, Start::Create);
+            let entry = self.begin(id, generation, spec, DriverStart::Create);
             settled(&entry).await
         };
         let now = trace::span("host.create", about(id), launched).await?;
-        match step(&now.view.state, Ask::Run) {
-            Ok(pandastack_model::Next::Restore) => self.wake(id).await,
+        match step(&now.view.state, SandboxRequest::Run) {
+            Ok(pandastack_model::HostAction::Restore) => self.wake(id).await,
             Ok(_) => Ok(now.seen()),
             Err(refusal) => Err(refusal_fault(refusal, &now.view.state)),
         }
@@ -46,33 +47,33 @@ impl HostPort for Host {
     }
 
     async fn pause(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        trace::span("host.pause", about(id), self.request(id, Request::Pause)).await
+        trace::span("host.pause", about(id), self.request(id, DriverRequest::Pause)).await
     }
 
     async fn resume(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        trace::span("host.resume", about(id), self.request(id, Request::Resume)).await
+        trace::span("host.resume", about(id), self.request(id, DriverRequest::Resume)).await
     }
 
     async fn sleep(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        trace::span("host.hibernate", about(id), self.request(id, Request::Sleep)).await
+        trace::span("host.hibernate", about(id), self.request(id, DriverRequest::Sleep)).await
     }
 
     async fn wake(&self, id: SandboxId) -> Result<SandboxView, Fault> {
         self.check_open()?;
-        trace::span("host.wake", about(id), self.request(id, Request::Wake)).await
+        trace::span("host.wake", about(id), self.request(id, DriverRequest::Wake)).await
     }
 
-    async fn seal(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault> {
+    async fn seal(&self, id: SandboxId, ask: SealParams) -> Result<LayerView, Fault> {
         self.check_open()?;
-        trace::span("host.seal", about(id), self.request(id, |reply| Request::Seal(ask, None, reply))).await
+        trace::span("host.seal", about(id), self.request(id, |reply| DriverRequest::Seal(ask, None, reply))).await
     }
 
-    async fn seal_as(&self, id: SandboxId, ask: SealAsk, defaults: ExecDefaults) -> Result<LayerView, Fault> {
+    async fn seal_as(&self, id: SandboxId, ask: SealParams, defaults: ExecDefaults) -> Result<LayerView, Fault> {
         self.check_open()?;
-        self.request(id, |reply| Request::Seal(ask, Some(defaults), reply)).await
+        self.request(id, |reply| DriverRequest::Seal(ask, Some(defaults), reply)).await
     }
 
-    async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault> {
+    async fn fork(&self, ask: ForkParams) -> Result<ForkOutcome, Fault> {
         self.check_open()?;
         trace::span("host.fork", about(ask.parent), fork::fork(self, ask)).await
     }
@@ -84,23 +85,23 @@ impl HostPort for Host {
     }
 
     async fn set_egress(&self, id: SandboxId, egress: Egress) -> Result<(), Fault> {
-        self.request(id, |reply| Request::SetEgress(egress, reply)).await
+        self.request(id, |reply| DriverRequest::SetEgress(egress, reply)).await
     }
 
-    async fn set_lifecycle(&self, id: SandboxId, lifecycle: Lifecycle) -> Result<SandboxView, Fault> {
-        self.request(id, |reply| Request::SetLifecycle(lifecycle, reply)).await
+    async fn set_lifecycle(&self, id: SandboxId, lifecycle: IdlePolicy) -> Result<SandboxView, Fault> {
+        self.request(id, |reply| DriverRequest::SetLifecycle(lifecycle, reply)).await
     }
 
-    async fn make_volume(&self, volume: VolumeId, size: Bytes) -> Result<VolumeView, Fault> {
+    async fn make_volume(&self, volume: VolumeId, size: ByteSize) -> Result<VolumeView, Fault> {
         let room = self.context.admit_volume(volume, size).await?;
         self.context.volumes.make(volume, size, room).await
     }
 
-    async fn grow_volume(&self, volume: VolumeId, size: Bytes) -> Result<VolumeView, Fault> {
+    async fn grow_volume(&self, volume: VolumeId, size: ByteSize) -> Result<VolumeView, Fault> {
         let room = self.context.admit_volume(volume, size).await?;
         let (view, growth) = self.context.volumes.grow(volume, size, room).await?;
         if let Some(growth) = growth {
-            match self.request(growth.sandbox, |reply| Request::VolumeGrown(growth, reply)).await {
+            match self.request(growth.sandbox, |reply| DriverRequest::VolumeGrown(growth, reply)).await {
                 // A sandbox that is being removed need not be told: the next machine sees the
                 // current size.
                 Err(fault) if fault.kind == FaultKind::Missing => {}
@@ -118,7 +119,7 @@ impl HostPort for Host {
         self.context.volumes.list().await
     }
 
-    async fn boot(&self, ask: BootAsk) -> Result<LayerView, Fault> {
+    async fn boot(&self, ask: BootParams) -> Result<LayerView, Fault> {
         self.check_open()?;
         bake::boot_root(&self.context, ask).await
     }
@@ -143,10 +144,10 @@ impl HostPort for Host {
             sandboxes,
             standby: self.standby.count(),
             blanks: self.standby.blanks.count(),
-            memory_promised: Bytes::new(*self.context.promised.lock().expect("no holder panics")),
-            disk_free: Bytes::new(self.context.volume.free_bytes()),
-            disk_total: Bytes::new(self.context.volume.total_bytes()),
-            resident: Bytes::new(usage::of_myself().map_or(0, |usage| usage.resident_bytes)),
+            memory_promised: ByteSize::new(*self.context.promised.lock().expect("no holder panics")),
+            disk_free: ByteSize::new(self.context.volume.free_bytes()),
+            disk_total: ByteSize::new(self.context.volume.total_bytes()),
+            resident: ByteSize::new(usage::of_myself().map_or(0, |usage| usage.resident_bytes)),
         }
     }
 
@@ -165,7 +166,7 @@ impl HostPort for Host {
         self.context.scope.block("measure", measured).await.unwrap_or_default()
     }
 
-    async fn console(&self, id: SandboxId, ask: ConsoleAsk) -> Result<ByteStream, Fault> {
+    async fn console(&self, id: SandboxId, ask: ConsoleRange) -> Result<ByteStream, Fault> {
         let entry = self.entry(id).ok_or_else(Fault::no_sandbox)?;
         Ok(consoles::read(&self.context, id, entry.condition, ask))
     }
@@ -194,11 +195,11 @@ impl HostPort for Host {
         Ok(Presence::new(using))
     }
 
-    async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
-        let Serving { session, using: _using, defaults, .. } = self.serving(id).await?;
+    async fn exec(&self, id: SandboxId, ask: ExecParams) -> Result<ExecSession, Fault> {
+        let ServingSandbox { session, using: _using, defaults, .. } = self.serving(id).await?;
         // The guest has had the environment of the defaults since its launch.
         let (cwd, user) = (ask.cwd.or(defaults.cwd), ask.user.or(defaults.user));
-        guest::exec(&session, ExecAsk { cwd, user, ..ask }, &self.context.scope).await
+        guest::exec(&session, ExecParams { cwd, user, ..ask }, &self.context.scope).await
     }
 
     async fn open_code(
@@ -221,7 +222,7 @@ impl HostPort for Host {
         guest::close_code(&link, session).await
     }
 
-    async fn run_cell(&self, id: SandboxId, ask: CellAsk) -> Result<CellStream, Fault> {
+    async fn run_cell(&self, id: SandboxId, ask: CellParams) -> Result<CellStream, Fault> {
         let (link, _using) = self.session(id).await?;
         guest::run_cell(&link, ask).await
     }
@@ -231,7 +232,7 @@ impl HostPort for Host {
         guest::read_file(&session, path).await
     }
 
-    async fn write_file(&self, id: SandboxId, ask: WriteAsk, body: ByteStream) -> Result<u64, Fault> {
+    async fn write_file(&self, id: SandboxId, ask: WriteParams, body: ByteStream) -> Result<u64, Fault> {
         if !ask.path.starts_with('/') {
             return Err(Fault::new(FaultKind::Caller, "path.relative", "path must be absolute"));
         }
@@ -261,7 +262,7 @@ impl HostPort for Host {
 
     async fn connect(&self, id: SandboxId, port: GuestPort) -> Result<GuestStream, Fault> {
         self.check_open()?;
-        let Serving { session, using, slot, .. } = self.serving(id).await?;
+        let ServingSandbox { session, using, slot, .. } = self.serving(id).await?;
         let netns = slot.lock().await.as_ref().map(|slot| slot.netns().clone()).ok_or_else(Fault::no_sandbox)?;
         guest::connect(&session, using, &netns, port).await
     }
@@ -277,7 +278,7 @@ impl Host {
         let Some(entry) = self.entry(id) else { return Ok(()) };
         let removal = entry.given_up.ask();
         let (done, wait) = oneshot::channel();
-        if entry.requests.send(Request::Remove(done, removal).into()).await.is_ok()
+        if entry.requests.send(DriverRequest::Remove(done, removal).into()).await.is_ok()
             && let Ok(removed) = wait.await
         {
             removed?;
@@ -290,7 +291,7 @@ impl Host {
 }
 
 /// Measures the process of a sandbox's machine, if there is one.
-fn measure(id: SandboxId, now: &Condition) -> Option<MachineUsage> {
+fn measure(id: SandboxId, now: &PublishedState) -> Option<MachineUsage> {
     let pid = now.pid?;
     // The process may have just died.
     let used = usage::of_process(pid).ok()?;
@@ -299,8 +300,8 @@ fn measure(id: SandboxId, now: &Condition) -> Option<MachineUsage> {
         pid,
         up: now.since.map_or(used.age, |since| since.elapsed()),
         cpu: used.cpu,
-        resident: Bytes::new(used.resident_bytes),
-        mapped: Bytes::new(used.virtual_bytes),
+        resident: ByteSize::new(used.resident_bytes),
+        mapped: ByteSize::new(used.virtual_bytes),
         threads: used.threads,
     })
 }

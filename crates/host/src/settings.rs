@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
-use pandastack_model::{Bytes, TemplateName};
+use pandastack_model::{ByteSize, TemplateName};
 
 /// Bounds of the default of `fork_parallel`.
 const FORK_PARALLEL: RangeInclusive<usize> = 2..=8;
@@ -20,9 +20,9 @@ pub struct HostSettings {
     /// Time limit for a resumed guest to answer its greeting.
     pub launch_deadline: Duration,
     /// Creates are refused when less than this is free on the data volume.
-    pub disk_reserve: Bytes,
+    pub disk_reserve: ByteSize,
     /// Creates are refused when less than this would stay free of the host's memory.
-    pub memory_reserve: Bytes,
+    pub memory_reserve: ByteSize,
     /// Limit of promised guest memory, as a percentage of the host's memory.
     pub overcommit_percent: u64,
     /// Children of one fork that are restored at the same time. The default is the number of CPUs,
@@ -36,16 +36,16 @@ pub struct HostSettings {
 
 /// Source of the host's total and available memory.
 #[derive(Clone)]
-pub struct MemorySource(Arc<dyn Fn() -> (Bytes, Bytes) + Send + Sync>);
+pub struct MemorySource(Arc<dyn Fn() -> (ByteSize, ByteSize) + Send + Sync>);
 
 impl MemorySource {
     /// Makes a source from a function, which is called each time.
-    pub fn new(look: impl Fn() -> (Bytes, Bytes) + Send + Sync + 'static) -> Self {
+    pub fn new(look: impl Fn() -> (ByteSize, ByteSize) + Send + Sync + 'static) -> Self {
         Self(Arc::new(look))
     }
 
     /// Returns total and available memory.
-    pub fn look(&self) -> (Bytes, Bytes) {
+    pub fn look(&self) -> (ByteSize, ByteSize) {
         (self.0)()
     }
 }
@@ -63,8 +63,8 @@ impl Default for HostSettings {
             blanks: 2,
             warm: BTreeMap::new(),
             launch_deadline: Duration::from_secs(20),
-            disk_reserve: Bytes::mib(256),
-            memory_reserve: Bytes::mib(512),
+            disk_reserve: ByteSize::mib(256),
+            memory_reserve: ByteSize::mib(512),
             overcommit_percent: 400,
             fork_parallel: fork_parallel(std::thread::available_parallelism().map_or(1, usize::from)),
             audit_every: Duration::from_secs(3600),

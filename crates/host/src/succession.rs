@@ -11,11 +11,11 @@ use pandastack_wire_fleet::HostEvent;
 use tokio::sync::{broadcast, mpsc, watch};
 
 use crate::{
-    audit::Driven,
-    host::{Entry, REQUESTS_MAX},
-    ledger::{Record, SandboxRow},
-    recover::Plan,
-    sandbox::{Assignment, Condition, GivenUp, HostContext, Standby, Start, drive},
+    audit::SandboxTable,
+    host::{REQUESTS_MAX, SandboxEntry},
+    ledger::{SandboxRecord, SandboxRow},
+    recover::RecoveryPlan,
+    sandbox::{Assignment, DriverStart, HostContext, PublishedState, RemovalRequests, StandbyPool, drive},
 };
 
 /// Maximum drivers of one sandbox. After the last panic it has no driver, and the audit reports it.
@@ -26,15 +26,15 @@ const REASON: &str = "the machine was ended because of an internal error of the 
 /// Supervises the drivers of one sandbox.
 pub(crate) struct Supervisor {
     pub context: Arc<HostContext>,
-    pub standby: Arc<Standby>,
+    pub standby: Arc<StandbyPool>,
     pub events: broadcast::Sender<HostEvent>,
-    pub table: Driven,
+    pub table: SandboxTable,
 }
 
 impl Supervisor {
     /// Drives a sandbox to its end, with a new driver after each panic, and removes it from the
     /// table.
-    pub async fn serve(self, assignment: Assignment, tell: watch::Sender<Condition>) {
+    pub async fn serve(self, assignment: Assignment, tell: watch::Sender<PublishedState>) {
         let (id, mut assignment) = (assignment.id, assignment);
         let mut fault = None;
         for _ in 0..DRIVERS_MAX {
@@ -66,16 +66,16 @@ impl Supervisor {
     }
 
     /// Reads the ledger line of a sandbox whose machine is gone, and records its new state.
-    async fn what_is_left(&self, id: SandboxId) -> Option<(SandboxRow, Start)> {
+    async fn what_is_left(&self, id: SandboxId) -> Option<(SandboxRow, DriverStart)> {
         let context = &self.context;
         let read = context.ledger.sandboxes().await;
         let rows =
             read.inspect_err(|error| tracing::error!(sandbox = %id, %error, "could not read the ledger")).ok()?;
         let row = rows.into_iter().find(|row| row.id == id)?;
-        let plan = Plan::of(vec![row], Vec::new());
+        let plan = RecoveryPlan::of(vec![row], Vec::new());
         if let Some(row) = plan.asleep.into_iter().next() {
             let layer = row.record.layer?;
-            return Some((row, Start::Asleep(layer)));
+            return Some((row, DriverStart::Asleep(layer)));
         }
         if let Err(fault) = context.volumes.release(id).await {
             tracing::error!(sandbox = %id, %fault, "could not release the volumes of a sandbox");
@@ -87,8 +87,8 @@ impl Supervisor {
                     _ => REASON.to_owned(),
                 };
                 let state = SandboxState::Failed { reason: reason.clone() };
-                let record = Record { state, layer: None, secret: None };
-                (context.ledger.record(id, &record).await, Some((row, Start::Failed(reason))))
+                let record = SandboxRecord { state, layer: None, secret: None };
+                (context.ledger.record(id, &record).await, Some((row, DriverStart::Failed(reason))))
             }
             // Its create or its removal was not finished.
             None => {
@@ -105,14 +105,14 @@ impl Supervisor {
     }
 
     /// Registers a new driver in the table, and publishes the state that it starts from.
-    fn appoint(&self, row: SandboxRow, start: Start, tell: &watch::Sender<Condition>) -> Assignment {
+    fn appoint(&self, row: SandboxRow, start: DriverStart, tell: &watch::Sender<PublishedState>) -> Assignment {
         let SandboxRow { id, generation, spec, .. } = row;
         let (requests, rx) = mpsc::channel(REQUESTS_MAX);
-        let given_up = GivenUp::new(self.context.scope.token());
-        let entry = Entry { condition: tell.subscribe(), requests, given_up: given_up.clone() };
+        let given_up = RemovalRequests::new(self.context.scope.token());
+        let entry = SandboxEntry { condition: tell.subscribe(), requests, given_up: given_up.clone() };
         self.table.lock().expect("no holder panics").insert(id, entry);
         tell.send_modify(|now| start.describe(now));
-        if let Start::Failed(reason) = &start {
+        if let DriverStart::Failed(reason) = &start {
             let _ = self.events.send(HostEvent::Failed { id, reason: reason.clone() });
         }
         Assignment { id, generation, spec, start, requests: rx, here: None, given_up }

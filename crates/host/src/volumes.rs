@@ -1,10 +1,10 @@
 //! The volumes of this host: which sandbox uses which, and the order in which files and ledger
-//! change. Never starts a machine; a launch attaches the [`Claim`]. A use is recorded before a
-//! machine gets the file and removed after that machine is gone: no two machines write one file.
+//! change. Never starts a machine; a launch attaches the [`VolumeClaim`]. A use is recorded before
+//! a machine gets the file and removed after that machine is gone: no two machines write one file.
 //! A sleeping sandbox still uses its volumes.
 
+mod locks;
 mod plan;
-mod turns;
 
 use std::{
     collections::HashSet,
@@ -14,58 +14,58 @@ use std::{
 };
 
 use pandastack_kit::{Scope, ScopeError};
-use pandastack_layers::{Condition, VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VolumeStore, VolumeStoreError};
-use pandastack_model::{Access, Bytes, Fault, FaultKind, SandboxId, VolumeId, VolumeMount};
-use pandastack_vmm::{Machine, MachineError, VolumePort, VolumeSlot};
-use pandastack_wire_fleet::{Hold, VolumeView};
+use pandastack_layers::{VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VolumeCondition, VolumeStore, VolumeStoreError};
+use pandastack_model::{ByteSize, Fault, FaultKind, SandboxId, VolumeAccess, VolumeId, VolumeMount};
+use pandastack_vmm::{Machine, MachineError, SlotVolume, VolumeSlot};
+use pandastack_wire_fleet::{LayerHold, VolumeView};
 use pandastack_wire_guest as wire;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use self::turns::{Disk, Turns};
+use self::locks::{VolumeFile, VolumeLocks};
 use crate::{
-    guest::{self, LinkError, Session},
-    ledger::{Claimed, Ledger, LedgerError, VolumeUse},
+    guest::{self, GuestSession, LinkError},
+    ledger::{ClaimOutcome, Ledger, LedgerError, VolumeUse},
 };
 
 /// Time limit for a guest to write its volumes out before its machine is stopped.
 const FLUSH_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The volumes of a host.
-pub struct Volumes {
+pub struct HostVolumes {
     store: VolumeStore,
     /// Lock taken from the check that a volume fits until it is made or has grown.
     gate: Arc<Mutex<()>>,
-    turns: Turns,
+    turns: VolumeLocks,
     ledger: Ledger,
     scope: Scope,
 }
 
 /// Permission to make or to grow a volume. It is exclusive, so that the caller's sum of all sizes
 /// stays true.
-pub struct Room(#[expect(dead_code, reason = "held for its lock")] OwnedMutexGuard<()>);
+pub struct VolumeSizePermit(#[expect(dead_code, reason = "held for its lock")] OwnedMutexGuard<()>);
 
 /// The volumes of a sandbox, for its machine and for its guest.
 #[derive(Clone, Debug, Default)]
-pub struct Claim {
-    uses: Vec<Used>,
+pub struct VolumeClaim {
+    uses: Vec<ClaimedVolume>,
 }
 
 /// One volume of a claim.
 #[derive(Clone, Debug)]
-struct Used {
+struct ClaimedVolume {
     by: VolumeUse,
     /// Size when it was claimed. It may have grown since.
-    size: Bytes,
-    disk: Disk,
+    size: ByteSize,
+    disk: VolumeFile,
 }
 
 /// A volume that has grown under a sandbox that may write it.
 #[derive(Clone, Debug)]
-pub struct Growth {
+pub struct VolumeGrowth {
     pub sandbox: SandboxId,
     slot: VolumeSlot,
     path: String,
-    disk: Disk,
+    disk: VolumeFile,
 }
 
 /// The volumes cannot be opened.
@@ -77,25 +77,25 @@ pub enum VolumesError {
     Ledger(#[from] LedgerError),
 }
 
-impl Volumes {
+impl HostVolumes {
     /// Opens the volumes below a data volume, and finishes removals that an earlier process began.
     pub async fn open(root: &Path, ledger: Ledger, scope: Scope) -> Result<Self, VolumesError> {
         let store = VolumeStore::open(root)?;
         store.clear_drafts();
-        for volume in ledger.volumes_going().await? {
+        for volume in ledger.volumes_being_removed().await? {
             store.remove(volume)?;
             ledger.volume_gone(volume).await?;
         }
-        Ok(Self { store, gate: Arc::default(), turns: Turns::default(), ledger, scope })
+        Ok(Self { store, gate: Arc::default(), turns: VolumeLocks::default(), ledger, scope })
     }
 
     /// Waits for permission to make or to grow a volume.
-    pub async fn room(&self) -> Room {
-        Room(self.gate.clone().lock_owned().await)
+    pub async fn room(&self) -> VolumeSizePermit {
+        VolumeSizePermit(self.gate.clone().lock_owned().await)
     }
 
     /// Makes an empty volume. A repeated call with the same id and size gives the same answer.
-    pub async fn make(&self, volume: VolumeId, size: Bytes, room: Room) -> Result<VolumeView, Fault> {
+    pub async fn make(&self, volume: VolumeId, size: ByteSize, room: VolumeSizePermit) -> Result<VolumeView, Fault> {
         let make = move |store: &VolumeStore| {
             // Held until the work ends, even if the caller leaves.
             let _room = room;
@@ -105,9 +105,14 @@ impl Volumes {
         Ok(VolumeView { volume, size, users: self.users(volume).await? })
     }
 
-    /// Grows a volume. Returns a `Growth` if a sandbox may write it: its machine and guest must be
-    /// told.
-    pub async fn grow(&self, volume: VolumeId, size: Bytes, room: Room) -> Result<(VolumeView, Option<Growth>), Fault> {
+    /// Grows a volume. Returns a `VolumeGrowth` if a sandbox may write it: its machine and guest
+    /// must be told.
+    pub async fn grow(
+        &self,
+        volume: VolumeId,
+        size: ByteSize,
+        room: VolumeSizePermit,
+    ) -> Result<(VolumeView, Option<VolumeGrowth>), Fault> {
         let disk = self.disk(volume);
         let turn = disk.turn().await;
         let grow = move |store: &VolumeStore| {
@@ -121,8 +126,8 @@ impl Volumes {
         for (sandbox, used) in self.ledger.volume_users().await? {
             if used.volume == volume {
                 users.push(sandbox);
-                if used.slot.access() == Access::ReadWrite {
-                    growth = Some(Growth { sandbox, slot: used.slot, path: used.path, disk: disk.clone() });
+                if used.slot.access() == VolumeAccess::ReadWrite {
+                    growth = Some(VolumeGrowth { sandbox, slot: used.slot, path: used.path, disk: disk.clone() });
                 }
             }
         }
@@ -134,7 +139,7 @@ impl Volumes {
     pub async fn remove(&self, volume: VolumeId) -> Result<(), Fault> {
         // Recorded first: it cannot be claimed from now on, and after a crash the next start
         // finishes the removal.
-        let users = self.ledger.volume_goes(volume).await?;
+        let users = self.ledger.begin_volume_removal(volume).await?;
         if let Some(user) = users.first() {
             let text = format!("the volume is attached to sandbox {user}; delete that sandbox first");
             return Err(Fault::new(FaultKind::Conflict, "volume.attached", text));
@@ -153,7 +158,7 @@ impl Volumes {
     }
 
     /// Returns the size of a volume.
-    pub async fn size(&self, volume: VolumeId) -> Result<Bytes, Fault> {
+    pub async fn size(&self, volume: VolumeId) -> Result<ByteSize, Fault> {
         self.list().await?.into_iter().find(|view| view.volume == volume).map(|view| view.size).ok_or_else(no_volume)
     }
 
@@ -176,16 +181,16 @@ impl Volumes {
 
     /// Records that a sandbox uses volumes, all of them or none. A repeated call gives the same
     /// answer. `release` ends the use.
-    pub async fn claim(&self, sandbox: SandboxId, mounts: &[VolumeMount]) -> Result<Claim, Fault> {
+    pub async fn claim(&self, sandbox: SandboxId, mounts: &[VolumeMount]) -> Result<VolumeClaim, Fault> {
         let uses = plan::uses(mounts)?;
         if uses.is_empty() {
-            return Ok(Claim::default());
+            return Ok(VolumeClaim::default());
         }
         match self.ledger.claim_volumes(sandbox, &uses).await? {
-            Claimed::Yes => {}
-            Claimed::Otherwise => return Err(Fault::bug(format!("sandbox {sandbox} already uses other volumes"))),
-            Claimed::Taken { by, access, .. } => return Err(taken(by, access)),
-            Claimed::Going { .. } => return Err(no_volume()),
+            ClaimOutcome::Yes => {}
+            ClaimOutcome::Otherwise => return Err(Fault::bug(format!("sandbox {sandbox} already uses other volumes"))),
+            ClaimOutcome::Taken { by, access, .. } => return Err(taken(by, access)),
+            ClaimOutcome::Going { .. } => return Err(no_volume()),
         }
         let checked = self.on_store("check volumes", move |store| check(store, uses)).await.and_then(|checked| checked);
         match checked {
@@ -198,10 +203,10 @@ impl Volumes {
     }
 
     /// Returns the existing claim of a sandbox, for a machine that replaces its last one.
-    pub async fn held(&self, sandbox: SandboxId) -> Result<Claim, Fault> {
+    pub async fn held(&self, sandbox: SandboxId) -> Result<VolumeClaim, Fault> {
         let uses = self.ledger.volume_uses(sandbox).await?;
         if uses.is_empty() {
-            return Ok(Claim::default());
+            return Ok(VolumeClaim::default());
         }
         let sized = move |store: &VolumeStore| {
             uses.into_iter().map(|used| Ok((used.clone(), store.size(used.volume)?))).collect()
@@ -218,7 +223,7 @@ impl Volumes {
 
     /// Records that a sandbox uses no volume any more. Its machine must be gone.
     pub async fn release(&self, sandbox: SandboxId) -> Result<(), Fault> {
-        self.ledger.let_go_volumes(sandbox).await.map_err(Fault::from)
+        self.ledger.release_volumes(sandbox).await.map_err(Fault::from)
     }
 
     /// Releases the volumes of all sandboxes that are not in the set, and returns those sandboxes.
@@ -228,7 +233,7 @@ impl Volumes {
         let gone: HashSet<SandboxId> =
             uses.into_iter().map(|(sandbox, _)| sandbox).filter(|sandbox| !sandboxes.contains(sandbox)).collect();
         for sandbox in &gone {
-            self.ledger.let_go_volumes(*sandbox).await?;
+            self.ledger.release_volumes(*sandbox).await?;
         }
         Ok(gone.into_iter().collect())
     }
@@ -241,12 +246,12 @@ impl Volumes {
         Ok((volumes, users))
     }
 
-    fn claimed(&self, uses: Vec<(VolumeUse, Bytes)>) -> Claim {
-        let used = |(by, size): (VolumeUse, Bytes)| Used { size, disk: self.disk(by.volume), by };
-        Claim { uses: uses.into_iter().map(used).collect() }
+    fn claimed(&self, uses: Vec<(VolumeUse, ByteSize)>) -> VolumeClaim {
+        let used = |(by, size): (VolumeUse, ByteSize)| ClaimedVolume { size, disk: self.disk(by.volume), by };
+        VolumeClaim { uses: uses.into_iter().map(used).collect() }
     }
 
-    fn disk(&self, volume: VolumeId) -> Disk {
+    fn disk(&self, volume: VolumeId) -> VolumeFile {
         self.turns.disk(volume, self.store.file(volume))
     }
 
@@ -261,7 +266,7 @@ impl Volumes {
     }
 }
 
-impl Claim {
+impl VolumeClaim {
     /// Whether there is nothing to attach.
     pub fn is_empty(&self) -> bool {
         self.uses.is_empty()
@@ -269,40 +274,40 @@ impl Claim {
 
     /// Whether the guest may write to a volume.
     pub fn writes(&self) -> bool {
-        self.uses.iter().any(Used::is_written)
+        self.uses.iter().any(ClaimedVolume::is_written)
     }
 
     /// Attaches the volumes to a paused machine.
     pub async fn attach(&self, machine: &dyn Machine) -> Result<(), MachineError> {
         for used in &self.uses {
             let _turn = used.disk.turn().await;
-            machine.attach(&VolumePort { slot: used.by.slot, file: used.disk.file().to_owned() }).await?;
+            machine.attach(&SlotVolume { slot: used.by.slot, file: used.disk.file().to_owned() }).await?;
         }
         Ok(())
     }
 
     /// Asks the guest of a new sandbox to mount all volumes.
-    pub async fn mount(&self, session: &Session) -> Result<(), Fault> {
+    pub async fn mount(&self, session: &GuestSession) -> Result<(), Fault> {
         if self.is_empty() {
             return Ok(());
         }
         // The disks have at least these sizes: a machine shows the size at the time of the attach.
         let volumes = self.uses.iter().map(|used| for_guest(used.by.slot, &used.by.path, used.size)).collect();
-        guest::mount(session, &wire::Volumes { volumes }).await
+        guest::mount(session, &wire::VolumeDevices { volumes }).await
     }
 
     /// Asks the guest to use the full size of volumes that grew while it slept or was paused.
-    pub async fn catch_up(&self, machine: &dyn Machine, session: &Session) -> Result<(), Fault> {
+    pub async fn grow_in_guest(&self, machine: &dyn Machine, session: &GuestSession) -> Result<(), Fault> {
         let mut volumes = Vec::with_capacity(self.uses.len());
-        for Used { by, disk, .. } in self.uses.iter().filter(|used| used.is_written()) {
+        for ClaimedVolume { by, disk, .. } in self.uses.iter().filter(|used| used.is_written()) {
             volumes.push(for_guest(by.slot, &by.path, tell_size(machine, by.slot, disk).await?));
         }
-        if volumes.is_empty() { Ok(()) } else { guest::grow(session, &wire::Volumes { volumes }).await }
+        if volumes.is_empty() { Ok(()) } else { guest::grow(session, &wire::VolumeDevices { volumes }).await }
     }
 
     /// Asks the guest to write out all its data before its machine is stopped, so that the next one
     /// finds it. If the guest does not answer, only what it had flushed itself is kept.
-    pub async fn flush(&self, machine: &dyn Machine, session: &Session) {
+    pub async fn flush(&self, machine: &dyn Machine, session: &GuestSession) {
         if !self.writes() {
             return;
         }
@@ -317,7 +322,7 @@ impl Claim {
     }
 
     /// Lets the guest write again after a `flush` if its machine was not stopped.
-    pub async fn unflush(&self, session: &Session) {
+    pub async fn unflush(&self, session: &GuestSession) {
         if self.writes() {
             // If this fails, the guest continues by itself after a while.
             let _ = tokio::time::timeout(FLUSH_DEADLINE, session.thaw()).await;
@@ -325,23 +330,23 @@ impl Claim {
     }
 }
 
-impl Used {
+impl ClaimedVolume {
     fn is_written(&self) -> bool {
-        self.by.slot.access() == Access::ReadWrite
+        self.by.slot.access() == VolumeAccess::ReadWrite
     }
 }
 
-impl Growth {
+impl VolumeGrowth {
     /// Tells the machine and the guest of a running sandbox the current size. The volume may have
     /// grown again since.
-    pub async fn tell(&self, machine: &dyn Machine, session: &Session) -> Result<(), Fault> {
+    pub async fn tell(&self, machine: &dyn Machine, session: &GuestSession) -> Result<(), Fault> {
         let size = tell_size(machine, self.slot, &self.disk).await?;
-        guest::grow(session, &wire::Volumes { volumes: vec![for_guest(self.slot, &self.path, size)] }).await
+        guest::grow(session, &wire::VolumeDevices { volumes: vec![for_guest(self.slot, &self.path, size)] }).await
     }
 }
 
 /// Tells a machine the current size of a volume, while a lock prevents further growth.
-async fn tell_size(machine: &dyn Machine, slot: VolumeSlot, disk: &Disk) -> Result<Bytes, Fault> {
+async fn tell_size(machine: &dyn Machine, slot: VolumeSlot, disk: &VolumeFile) -> Result<ByteSize, Fault> {
     let turn = disk.turn().await;
     let size = turn.size().map_err(|cause| Fault::bug("volumes").with_detail(cause))?;
     machine.volume_grown(slot, size).await.map_err(machine_fault)?;
@@ -351,37 +356,38 @@ async fn tell_size(machine: &dyn Machine, slot: VolumeSlot, disk: &Disk) -> Resu
 /// Refuses to copy a sandbox whose copies could not have its volumes: one that writes a volume,
 /// because the copies would write it too; and any for a kept layer, because its volumes may be gone
 /// when a sandbox starts from it.
-pub fn may_be_sealed(mounts: &[VolumeMount], hold: Hold) -> Result<(), Fault> {
+pub fn may_be_sealed(mounts: &[VolumeMount], hold: LayerHold) -> Result<(), Fault> {
     let refused = |mount: &VolumeMount, why: &str| {
         let text = format!("volume {} is attached at {}, and {why}", mount.volume, mount.path);
         Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
     };
-    let writes = mounts.iter().find(|mount| mount.access == Access::ReadWrite);
+    let writes = mounts.iter().find(|mount| mount.access == VolumeAccess::ReadWrite);
     match (writes, mounts.first(), hold) {
         (Some(mount), _, _) => {
             refused(mount, "a volume can have only one writer; fork or snapshot a sandbox without it")
         }
-        (None, Some(mount), Hold::Kept) => {
+        (None, Some(mount), LayerHold::Kept) => {
             refused(mount, "a snapshot cannot include volumes; use a sandbox without volumes")
         }
-        (None, Some(_), Hold::Passing) | (None, None, _) => Ok(()),
+        (None, Some(_), LayerHold::Passing) | (None, None, _) => Ok(()),
     }
 }
 
-fn for_guest(slot: VolumeSlot, path: &str, size: Bytes) -> wire::Volume {
-    let read_only = slot.access() == Access::ReadOnly;
-    wire::Volume { serial: slot.to_string(), path: path.to_owned(), read_only, size: size.get() }
+fn for_guest(slot: VolumeSlot, path: &str, size: ByteSize) -> wire::VolumeDevice {
+    let read_only = slot.access() == VolumeAccess::ReadOnly;
+    wire::VolumeDevice { serial: slot.to_string(), path: path.to_owned(), read_only, size: size.get() }
 }
 
 /// Finds the volumes, and checks that the read-only ones were unmounted cleanly.
 fn check(
     store: &VolumeStore,
     uses: Vec<VolumeUse>,
-) -> Result<Result<Vec<(VolumeUse, Bytes)>, Fault>, VolumeStoreError> {
+) -> Result<Result<Vec<(VolumeUse, ByteSize)>, Fault>, VolumeStoreError> {
     let mut sized = Vec::with_capacity(uses.len());
     for used in uses {
         let size = store.size(used.volume)?;
-        if used.slot.access() == Access::ReadOnly && store.condition(used.volume)? == Condition::Unfinished {
+        if used.slot.access() == VolumeAccess::ReadOnly && store.condition(used.volume)? == VolumeCondition::Unfinished
+        {
             return Ok(Err(unfinished(used.volume)));
         }
         sized.push((used, size));
@@ -390,7 +396,7 @@ fn check(
 }
 
 /// Refuses a size outside the limits of a volume.
-pub fn check_size(size: Bytes) -> Result<(), Fault> {
+pub fn check_size(size: ByteSize) -> Result<(), Fault> {
     if (VOLUME_BYTES_MIN..=VOLUME_BYTES_MAX).contains(&size) {
         return Ok(());
     }
@@ -402,10 +408,12 @@ fn no_volume() -> Fault {
     Fault::new(FaultKind::Missing, "volume.not_found", "volume not found")
 }
 
-fn taken(by: SandboxId, access: Access) -> Fault {
+fn taken(by: SandboxId, access: VolumeAccess) -> Fault {
     let text = match access {
-        Access::ReadWrite => format!("the volume is attached read-write to sandbox {by}; delete that sandbox first"),
-        Access::ReadOnly => {
+        VolumeAccess::ReadWrite => {
+            format!("the volume is attached read-write to sandbox {by}; delete that sandbox first")
+        }
+        VolumeAccess::ReadOnly => {
             format!(
                 "the volume is attached read-only to sandbox {by}; attach it read-only too, or delete that sandbox first"
             )

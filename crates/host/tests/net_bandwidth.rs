@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::net_support::{Guest, PATIENCE, World, outside::Outside};
-use pandastack_host::net::Slot;
+use crate::net_support::{Guest, PATIENCE, World, outside::OutsideNetwork};
+use pandastack_host::net::NetSlot;
 
 const PORT: u16 = 9000;
 /// How long both slots transfer data at the same time. Long compared with the limit's bucket.
@@ -73,13 +73,13 @@ fn drain(mut stream: TcpStream) -> u64 {
 #[test]
 fn a_limit_slows_both_directions_and_can_be_lifted() {
     World::run(|world| async move {
-        let outside = Outside::new(&[]).unwrap();
+        let outside = OutsideNetwork::new(&[]).unwrap();
         let listener = Arc::new(outside.netns().listen_tcp(SocketAddr::from(([0, 0, 0, 0], PORT))).unwrap());
         listener.set_nonblocking(false).unwrap();
         let server = SocketAddr::from((outside.far_address(), PORT));
         let pool = world.pool(world.settings()).await;
         let slots = [pool.take().await.unwrap(), pool.take().await.unwrap()];
-        let guests: Arc<[_]> = slots.iter().map(|slot: &Slot| Arc::new(Guest::in_slot(slot))).collect();
+        let guests: Arc<[_]> = slots.iter().map(|slot: &NetSlot| Arc::new(Guest::in_slot(slot))).collect();
         let talk = async |direction| {
             let (guests, listener) = (guests.clone(), listener.clone());
             let counts = world.block(move || talk(&guests, &listener, server, direction)).await;

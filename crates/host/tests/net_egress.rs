@@ -15,12 +15,14 @@ use std::{
 
 use crate::net_support::{
     Guest, PATIENCE, World, here,
-    outside::{Outside, run},
+    outside::{OutsideNetwork, run},
     zone::{Zone, told, unlisted},
 };
 use hickory_proto::{op::ResponseCode, rr::RecordType};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket};
-use pandastack_host::net::{GATEWAY, GUEST, NAMED_WRITES_AT_ONCE, NAMED_WRITES_PER_SECOND, NetPool, NetSettings, Slot};
+use pandastack_host::net::{
+    GATEWAY, GUEST, NAMED_WRITES_AT_ONCE, NAMED_WRITES_PER_SECOND, NetPool, NetSettings, NetSlot,
+};
 use pandastack_model::Egress;
 use pandastack_sys::netns::Netns;
 
@@ -36,9 +38,9 @@ fn only(rules: &[&str]) -> Egress {
 }
 
 /// An outside world with a greeter on port 80 of every address.
-fn outside(addresses: &[&str]) -> Outside {
+fn outside(addresses: &[&str]) -> OutsideNetwork {
     let parsed: Vec<Ipv4Addr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
-    let mut outside = Outside::new(&parsed).unwrap();
+    let mut outside = OutsideNetwork::new(&parsed).unwrap();
     outside.greet(at("0.0.0.0", 80)).unwrap();
     for address in addresses {
         assert!(here().connect(at(address, 80), PATIENCE).is_ok(), "{address} must answer, or the test proves nothing");
@@ -48,7 +50,7 @@ fn outside(addresses: &[&str]) -> Outside {
 
 struct Stage {
     pool: Arc<NetPool>,
-    slot: Slot,
+    slot: NetSlot,
     guest: Arc<Guest>,
     asked: Arc<std::sync::atomic::AtomicUsize>,
 }
@@ -163,10 +165,10 @@ fn an_empty_list_is_nothing_at_all() {
 
 /// Counts the packets that arrive at an address of the outside: all, and those that are neither TCP
 /// nor UDP.
-struct Counter<'a>(&'a Outside);
+struct Counter<'a>(&'a OutsideNetwork);
 
 impl Counter<'_> {
-    fn of<'a>(outside: &'a Outside, address: &str) -> Counter<'a> {
+    fn of<'a>(outside: &'a OutsideNetwork, address: &str) -> Counter<'a> {
         let rules = format!(
             "table ip count {{ counter every {{ }}; counter odd {{ }};
                chain c {{ type filter hook prerouting priority raw;
@@ -407,7 +409,7 @@ impl Heard {
 }
 
 impl Writes {
-    fn watch(slot: &Slot) -> Writes {
+    fn watch(slot: &NetSlot) -> Writes {
         let spawn = || Command::new("nft").arg("monitor").stdout(Stdio::piped()).spawn();
         let mut monitor = slot.netns().run(spawn).unwrap().unwrap();
         let (heard, output) = (Arc::<Heard>::default(), monitor.stdout.take().unwrap());

@@ -10,10 +10,10 @@ use std::{
 
 use crate::net_support::{
     Guest, PATIENCE, World,
-    outside::{Outside, run},
+    outside::{OutsideNetwork, run},
     zone::{Zone, told, unlisted},
 };
-use pandastack_host::net::{Denial, GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, NamedFor, NetPool, NetSettings};
+use pandastack_host::net::{Denial, GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, NameTtlBounds, NetPool, NetSettings};
 use pandastack_kit::Scope;
 use pandastack_model::Egress;
 use tokio::sync::broadcast::{Receiver, error::TryRecvError};
@@ -37,9 +37,9 @@ fn names() -> Zone {
 
 /// An outside world with a greeter on port 80, an echo on port 7 of each address, and a listener on
 /// port 9000.
-fn outside() -> (Outside, TcpListener) {
+fn outside() -> (OutsideNetwork, TcpListener) {
     let addresses = [WEB, OTHER].map(|address| address.parse::<Ipv4Addr>().unwrap());
-    let mut outside = Outside::new(&addresses).unwrap();
+    let mut outside = OutsideNetwork::new(&addresses).unwrap();
     outside.greet(at("0.0.0.0", 80)).unwrap();
     for address in addresses {
         outside.echo((address, 7).into()).unwrap();
@@ -171,7 +171,7 @@ fn an_address_runs_out_and_its_connections_go_on() {
         let (_outside, listener) = outside();
         let zone = Zone { ttl: 0, ..names() };
         let (resolver, _) = zone.serve(&world.scope).await;
-        let named_for = NamedFor { floor: Duration::from_secs(3), ceiling: Duration::from_secs(6) };
+        let named_for = NameTtlBounds { floor: Duration::from_secs(3), ceiling: Duration::from_secs(6) };
         let pool = world.pool(NetSettings { resolvers: vec![resolver], named_for, ..world.settings() }).await;
         let slot = pool.take().await.unwrap();
         let guest = Arc::new(Guest::in_slot(&slot));

@@ -9,7 +9,7 @@ use std::{
 
 use crate::net_support::{
     Guest, PATIENCE, World, here,
-    outside::{Outside, run},
+    outside::{OutsideNetwork, run},
 };
 use pandastack_host::net::{CONNECTIONS_MAX, GATEWAY};
 use pandastack_sys::netns::Netns;
@@ -35,8 +35,8 @@ fn refused(slot: &Netns) -> u64 {
     packets.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
 }
 
-fn outside() -> Outside {
-    let mut outside = Outside::new(&[WEB]).unwrap();
+fn outside() -> OutsideNetwork {
+    let mut outside = OutsideNetwork::new(&[WEB]).unwrap();
     outside.greet(SocketAddr::from((WEB, 80))).unwrap();
     // Accepts connections and closes them at once.
     let listener = outside.netns().listen_tcp(SocketAddr::from((WEB, 81))).unwrap();

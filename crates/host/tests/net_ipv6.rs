@@ -6,9 +6,9 @@ use std::net::{SocketAddr, TcpListener};
 
 use crate::net_support::{
     Guest, PATIENCE, World,
-    outside::{Outside, ip, run},
+    outside::{OutsideNetwork, ip, run},
 };
-use pandastack_host::net::{GATEWAY_MAC, GUEST_MAC, Slot, TAP};
+use pandastack_host::net::{GATEWAY_MAC, GUEST_MAC, NetSlot, TAP};
 use pandastack_model::Egress;
 
 /// The far end of each hop on the way out: gateway, host, server.
@@ -26,7 +26,7 @@ fn reached(guest: &Guest) -> Vec<&'static str> {
 
 /// Configures IPv6 on the whole path. All neighbour entries are static, so that blocking neighbour
 /// discovery alone does not make the test pass.
-fn switch_on(slot: &Slot, guest: &Guest, outside: &Outside) {
+fn switch_on(slot: &NetSlot, guest: &Guest, outside: &OutsideNetwork) {
     let on = || {
         for setting in ["all/disable_ipv6", "default/disable_ipv6", "all/forwarding"] {
             let value = if setting.ends_with("forwarding") { "1" } else { "0" };
@@ -69,7 +69,7 @@ fn card(arguments: &[&str]) -> String {
 #[test]
 fn each_wall_alone_keeps_ipv6_in() {
     World::run(|world| async move {
-        let mut outside = Outside::new(&[]).unwrap();
+        let mut outside = OutsideNetwork::new(&[]).unwrap();
         let pool = world.pool(world.settings()).await;
         let slot = pool.take().await.unwrap();
         let guest = Guest::in_slot(&slot);

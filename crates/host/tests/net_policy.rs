@@ -10,9 +10,9 @@ use std::{
 
 use crate::net_support::{
     Guest, World, greeting, here, outside,
-    outside::{Outside, ip, run},
+    outside::{OutsideNetwork, ip, run},
 };
-use pandastack_host::net::{GATEWAY, GATEWAY_MAC, GUEST, NetSettings, Slot};
+use pandastack_host::net::{GATEWAY, GATEWAY_MAC, GUEST, NetSettings, NetSlot};
 
 const PUBLIC: &str = "203.0.113.7";
 const PRIVATE: [&str; 7] =
@@ -44,7 +44,7 @@ fn connects(guest: &Guest, address: SocketAddr) -> bool {
 }
 
 /// Returns all addresses of the host itself.
-fn host_addresses(outside: &Outside, slots: &[&Slot], port: u16) -> Vec<SocketAddr> {
+fn host_addresses(outside: &OutsideNetwork, slots: &[&NetSlot], port: u16) -> Vec<SocketAddr> {
     let mut all = vec![at(outside.near_address(), port)];
     for slot in slots {
         let [a, b, c, d] = slot.uplink_address().octets();

@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 use crate::net_support::{Guest, World, outside};
-use pandastack_host::net::{Leftovers, NetError, NetPool, NetSettings, leftovers, sweep};
+use pandastack_host::net::{NetError, NetLeftovers, NetPool, NetSettings, leftovers, sweep};
 use pandastack_kit::Scope;
 use pandastack_model::Egress;
 
-async fn left(world: &World) -> Leftovers {
+async fn left(world: &World) -> NetLeftovers {
     leftovers(&world.instance).await.unwrap()
 }
 
@@ -38,10 +38,10 @@ fn fifty_cycles_leave_nothing() {
         }
         eprintln!("make a slot: {:?}, remove a slot: {:?}", taking / 50, returning / 50);
         assert_eq!(names.len(), 50, "a name is not used again at once");
-        let Leftovers { namespaces, links, tables } = left(&world).await;
+        let NetLeftovers { namespaces, links, tables } = left(&world).await;
         assert_eq!((namespaces.len(), links.len(), tables.len()), (0, 1, 1), "only the pool's own link and table");
         pool.close().await.unwrap();
-        assert_eq!(left(&world).await, Leftovers::default());
+        assert_eq!(left(&world).await, NetLeftovers::default());
     });
 }
 
@@ -176,7 +176,7 @@ fn instances_share_a_host() {
         assert_ne!(mine.uplink_address(), theirs.uplink_address());
         pool.close().await.unwrap();
         assert!(left(&world).await.is_empty());
-        let Leftovers { namespaces, tables, .. } = leftovers(&neighbour).await.unwrap();
+        let NetLeftovers { namespaces, tables, .. } = leftovers(&neighbour).await.unwrap();
         assert!(namespaces.iter().any(|name| name == theirs.name()));
         assert_eq!(tables.len(), 1);
         other.close().await.unwrap();

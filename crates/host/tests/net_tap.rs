@@ -12,7 +12,7 @@ use std::{
 
 use crate::net_support::{Guest, World, outside, outside::ip, until_up};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use pandastack_host::net::{GATEWAY, GUEST, NetPool, NetSettings, Slot, TAP};
+use pandastack_host::net::{GATEWAY, GUEST, NetPool, NetSettings, NetSlot, TAP};
 use pandastack_kit::Scope;
 use pandastack_model::Egress;
 use pandastack_sys::tap;
@@ -23,7 +23,7 @@ const PUBLIC: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
 
 /// Attaches to the tap as a machine does, and waits until the kernel has noticed. Before that it
 /// drops frames to the guest.
-fn plug_in(slot: &Slot) -> File {
+fn plug_in(slot: &NetSlot) -> File {
     let card = slot.netns().run(|| tap::attach(TAP)).unwrap().unwrap();
     until_up(slot.name(), TAP);
     card.into()
@@ -81,7 +81,7 @@ fn is_told_the_gateways_card(card: &mut File) -> bool {
 }
 
 /// Returns the neighbours that a slot has on the guest's link.
-fn neighbours(slot: &Slot) -> Vec<String> {
+fn neighbours(slot: &NetSlot) -> Vec<String> {
     let shown = ip(&["-n", slot.name(), "neigh", "show", "nud", "all", "dev", TAP], "").unwrap();
     let known = shown.lines().filter(|line| !line.contains("NOARP"));
     known.map(|line| line.split(' ').next().unwrap().to_owned()).collect()

@@ -2,7 +2,7 @@
 
 /// The way to authenticate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Challenge {
+pub enum AuthChallenge {
     /// A name and a password.
     Basic,
     /// A token from a token server.
@@ -10,10 +10,10 @@ pub enum Challenge {
 }
 
 /// Parses a `WWW-Authenticate` header. Returns `None` for an unknown scheme.
-pub fn parse(header: &str) -> Option<Challenge> {
+pub fn parse(header: &str) -> Option<AuthChallenge> {
     let (scheme, rest) = header.trim().split_once(' ').unwrap_or((header.trim(), ""));
     if scheme.eq_ignore_ascii_case("basic") {
-        return Some(Challenge::Basic);
+        return Some(AuthChallenge::Basic);
     }
     if !scheme.eq_ignore_ascii_case("bearer") {
         return None;
@@ -31,7 +31,7 @@ pub fn parse(header: &str) -> Option<Challenge> {
         }
         rest = after.trim_start_matches([',', ' ']);
     }
-    Some(Challenge::Bearer { realm: realm?, service })
+    Some(AuthChallenge::Bearer { realm: realm?, service })
 }
 
 #[cfg(test)]
@@ -40,13 +40,13 @@ mod tests {
 
     #[test]
     fn both_kinds_are_read() {
-        assert_eq!(parse("Basic realm=\"here\""), Some(Challenge::Basic));
+        assert_eq!(parse("Basic realm=\"here\""), Some(AuthChallenge::Basic));
         let whole =
             "Bearer realm=\"https://a.example/token?x=1,2\",service=\"r.example\", scope=\"repository:a:pull,push\"";
         let realm = "https://a.example/token?x=1,2".to_owned();
-        assert_eq!(parse(whole), Some(Challenge::Bearer { realm, service: Some("r.example".to_owned()) }));
+        assert_eq!(parse(whole), Some(AuthChallenge::Bearer { realm, service: Some("r.example".to_owned()) }));
         let realm = "https://a.example/".to_owned();
-        assert_eq!(parse("bearer Realm=https://a.example/"), Some(Challenge::Bearer { realm, service: None }));
+        assert_eq!(parse("bearer Realm=https://a.example/"), Some(AuthChallenge::Bearer { realm, service: None }));
     }
 
     #[test]

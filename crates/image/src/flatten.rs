@@ -16,22 +16,22 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     limits::{IMAGE_ENTRIES_MAX, IMAGE_EXTENSION_BYTES_MAX, IMAGE_UNPACKED_BYTES_MAX},
-    reference::Digest,
-    tree::{Brought, Item, Listing, Marks, Spot, Tree, shown},
-    unpacked::Unpacked,
+    reference::ImageDigest,
+    tree::{ContentPosition, EntryContent, FileAttributes, ImageTree, PathContent, TreeListing, shown},
+    unpacked::UncompressedLayer,
 };
 
 /// A layer that was fetched.
 #[derive(Clone, Debug)]
-pub struct Layer {
+pub struct FetchedLayer {
     pub path: PathBuf,
     /// Digest of the uncompressed layer.
-    pub unpacked: Digest,
+    pub unpacked: ImageDigest,
 }
 
 /// The merged files of all layers.
-pub struct Flat {
-    pub tree: Tree,
+pub struct FlattenedImage {
+    pub tree: ImageTree,
     /// Number of entries left out, such as device nodes, which machines make themselves.
     pub left_out: usize,
 }
@@ -48,19 +48,23 @@ pub enum FlattenError {
 }
 
 /// Finds the entries that remain of all layers. Adds the folders that commands need.
-pub fn look(layers: &[Layer], folder: Option<&str>, stop: &CancellationToken) -> Result<Flat, FlattenError> {
-    let (mut tree, mut left_out, mut unpacked, mut entries) = (Tree::default(), 0, 0, 0);
-    for (number, Layer { path, unpacked: wanted }) in layers.iter().enumerate() {
+pub fn look(
+    layers: &[FetchedLayer],
+    folder: Option<&str>,
+    stop: &CancellationToken,
+) -> Result<FlattenedImage, FlattenError> {
+    let (mut tree, mut left_out, mut unpacked, mut entries) = (ImageTree::default(), 0, 0, 0);
+    for (number, FetchedLayer { path, unpacked: wanted }) in layers.iter().enumerate() {
         tree.next_layer();
-        let mut reader =
-            Unpacked::open(path, stop, IMAGE_UNPACKED_BYTES_MAX - unpacked).map_err(|error| bad(number, &error))?;
+        let mut reader = UncompressedLayer::open(path, stop, IMAGE_UNPACKED_BYTES_MAX - unpacked)
+            .map_err(|error| bad(number, &error))?;
         let walked = walk(&mut reader, |part, _| {
             entries += 1;
             if entries > IMAGE_ENTRIES_MAX {
                 return Err(format!("more than {IMAGE_ENTRIES_MAX} files"));
             }
             match part.brought(number)? {
-                Some(brought) => tree.bring(&part.path, brought, part.marks),
+                Some(brought) => tree.add_entry(&part.path, brought, part.marks),
                 None => {
                     left_out += 1;
                     Ok(())
@@ -75,7 +79,7 @@ pub fn look(layers: &[Layer], folder: Option<&str>, stop: &CancellationToken) ->
             ended => ended.map_err(|problem| FlattenError::Layer { layer: number + 1, problem })?,
         }
         unpacked += reader.bytes;
-        if Digest::of(&reader.hasher.finalize()) != *wanted {
+        if ImageDigest::of(&reader.hasher.finalize()) != *wanted {
             let problem = "the digest of its contents does not match the image configuration".to_owned();
             return Err(FlattenError::Layer { layer: number + 1, problem });
         }
@@ -84,14 +88,14 @@ pub fn look(layers: &[Layer], folder: Option<&str>, stop: &CancellationToken) ->
         let at = |problem| FlattenError::Layer { layer: layers.len(), problem };
         tree.ensure_folder(folder.as_bytes()).map_err(at)?;
     }
-    Ok(Flat { tree, left_out })
+    Ok(FlattenedImage { tree, left_out })
 }
 
 /// Writes the merged files as one archive: folders, then files layer by layer, then links, so that
 /// nothing is written through a link.
 pub fn write(
-    listing: &Listing,
-    layers: &[Layer],
+    listing: &TreeListing,
+    layers: &[FetchedLayer],
     to: impl Write,
     stop: &CancellationToken,
 ) -> Result<(), FlattenError> {
@@ -101,18 +105,19 @@ pub fn write(
     let (mut files, mut later) = (HashMap::new(), Vec::new());
     for (number, entry) in listing.entries().iter().enumerate() {
         match entry.item {
-            Item::Folder => {
+            PathContent::Folder => {
                 let path = listing.path(number);
                 put(&mut builder, &path, entry.marks, EntryType::Directory, None).map_err(out)?;
             }
-            Item::File { spot, .. } => drop(files.insert(spot, number)),
-            Item::Link(_) | Item::Same(_) | Item::Pipe => later.push(number),
+            PathContent::File { spot, .. } => drop(files.insert(spot, number)),
+            PathContent::Link(_) | PathContent::Same(_) | PathContent::Pipe => later.push(number),
         }
     }
-    for (number, Layer { path, .. }) in layers.iter().enumerate() {
-        let mut reader = Unpacked::open(path, stop, IMAGE_UNPACKED_BYTES_MAX).map_err(|error| bad(number, &error))?;
+    for (number, FetchedLayer { path, .. }) in layers.iter().enumerate() {
+        let mut reader =
+            UncompressedLayer::open(path, stop, IMAGE_UNPACKED_BYTES_MAX).map_err(|error| bad(number, &error))?;
         let walked = walk(&mut reader, |part, contents| {
-            let Some(found) = files.get(&Spot { layer: number, entry: part.entry }) else { return Ok(()) };
+            let Some(found) = files.get(&ContentPosition { layer: number, entry: part.entry }) else { return Ok(()) };
             let mut header = header(listing.entries()[*found].marks, EntryType::Regular);
             header.set_size(part.bytes);
             builder.append_data(&mut header, os(&listing.path(*found)), contents).map_err(|error| error.to_string())
@@ -125,9 +130,9 @@ pub fn write(
     for number in later {
         let entry = &listing.entries()[number];
         let (kind, target) = match &entry.item {
-            Item::Link(target) => (EntryType::Symlink, Some(target.clone())),
-            Item::Same(first) => (EntryType::Link, Some(listing.path(*first))),
-            Item::Folder | Item::File { .. } | Item::Pipe => (EntryType::Fifo, None),
+            PathContent::Link(target) => (EntryType::Symlink, Some(target.clone())),
+            PathContent::Same(first) => (EntryType::Link, Some(listing.path(*first))),
+            PathContent::Folder | PathContent::File { .. } | PathContent::Pipe => (EntryType::Fifo, None),
         };
         put(&mut builder, &listing.path(number), entry.marks, kind, target.as_deref()).map_err(out)?;
     }
@@ -137,7 +142,7 @@ pub fn write(
 fn put(
     to: &mut Builder<impl Write>,
     path: &[u8],
-    marks: Marks,
+    marks: FileAttributes,
     kind: EntryType,
     target: Option<&[u8]>,
 ) -> io::Result<()> {
@@ -148,7 +153,7 @@ fn put(
     }
 }
 
-fn header(marks: Marks, kind: EntryType) -> Header {
+fn header(marks: FileAttributes, kind: EntryType) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
     header.set_size(0);
@@ -168,29 +173,29 @@ fn bad(layer: usize, error: &io::Error) -> FlattenError {
 }
 
 /// One entry, with its full names.
-struct Part {
+struct LayerEntry {
     entry: usize,
     path: Vec<u8>,
     link: Vec<u8>,
     kind: EntryType,
     bytes: u64,
-    marks: Marks,
+    marks: FileAttributes,
 }
 
-impl Part {
-    fn brought(&self, layer: usize) -> Result<Option<Brought>, String> {
-        let spot = Spot { layer, entry: self.entry };
+impl LayerEntry {
+    fn brought(&self, layer: usize) -> Result<Option<EntryContent>, String> {
+        let spot = ContentPosition { layer, entry: self.entry };
         Ok(Some(match self.kind {
-            EntryType::Directory => Brought::Folder,
+            EntryType::Directory => EntryContent::Folder,
             // Old archives mark a folder only by the slash at the end of its name.
-            EntryType::Regular if self.path.ends_with(b"/") => Brought::Folder,
-            EntryType::Regular | EntryType::Continuous => Brought::File { spot, bytes: self.bytes },
+            EntryType::Regular if self.path.ends_with(b"/") => EntryContent::Folder,
+            EntryType::Regular | EntryType::Continuous => EntryContent::File { spot, bytes: self.bytes },
             EntryType::Symlink if self.link.is_empty() || self.link.len() > 4095 || self.link.contains(&0) => {
                 return Err(format!("the symbolic link {} has an invalid target", shown(&self.path)));
             }
-            EntryType::Symlink => Brought::Link(self.link.clone()),
-            EntryType::Link => Brought::Same(self.link.clone()),
-            EntryType::Fifo => Brought::Pipe,
+            EntryType::Symlink => EntryContent::Link(self.link.clone()),
+            EntryType::Link => EntryContent::Same(self.link.clone()),
+            EntryType::Fifo => EntryContent::Pipe,
             EntryType::Char | EntryType::Block => return Ok(None),
             other => return Err(format!("{} has the unsupported entry type {other:?}", shown(&self.path))),
         }))
@@ -199,7 +204,7 @@ impl Part {
 
 /// Values from extension headers, which apply to the next entry.
 #[derive(Default)]
-struct Ahead {
+struct ExtensionValues {
     path: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
     owner: Option<u64>,
@@ -208,10 +213,13 @@ struct Ahead {
 
 /// Walks through an archive. Reads extension headers itself, within a limit: the library would read
 /// any size of them into memory.
-fn walk(from: &mut impl Read, mut each: impl FnMut(&Part, &mut dyn Read) -> Result<(), String>) -> Result<(), String> {
+fn walk(
+    from: &mut impl Read,
+    mut each: impl FnMut(&LayerEntry, &mut dyn Read) -> Result<(), String>,
+) -> Result<(), String> {
     let broken = |error: io::Error| format!("not a valid tar archive: {error}");
     let mut archive = Archive::new(from);
-    let mut ahead = Ahead::default();
+    let mut ahead = ExtensionValues::default();
     for (number, entry) in archive.entries().map_err(broken)?.raw(true).enumerate() {
         let mut entry = entry.map_err(broken)?;
         match entry.header().entry_type() {
@@ -231,18 +239,23 @@ fn walk(from: &mut impl Read, mut each: impl FnMut(&Part, &mut dyn Read) -> Resu
     Ok(())
 }
 
-fn part(entry: &Entry<'_, impl Read>, number: usize, kind: EntryType, ahead: Ahead) -> io::Result<Part> {
+fn part(
+    entry: &Entry<'_, impl Read>,
+    number: usize,
+    kind: EntryType,
+    ahead: ExtensionValues,
+) -> io::Result<LayerEntry> {
     let header = entry.header();
     let path = ahead.path.unwrap_or_else(|| header.path_bytes().into_owned());
     let link = ahead.link.or_else(|| header.link_name_bytes().map(|name| name.into_owned())).unwrap_or_default();
-    let marks = Marks {
+    let marks = FileAttributes {
         mode: header.mode()? & 0o7777,
         // Some archives leave these fields empty, which means root.
         owner: ahead.owner.unwrap_or_else(|| header.uid().unwrap_or(0)),
         group: ahead.group.unwrap_or_else(|| header.gid().unwrap_or(0)),
         changed_at: header.mtime().unwrap_or(0),
     };
-    Ok(Part { entry: number, path, link, kind, bytes: entry.size(), marks })
+    Ok(LayerEntry { entry: number, path, link, kind, bytes: entry.size(), marks })
 }
 
 fn extension(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, String> {
@@ -261,7 +274,7 @@ fn name(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-fn read_pax(bytes: &[u8], ahead: &mut Ahead) -> Result<(), String> {
+fn read_pax(bytes: &[u8], ahead: &mut ExtensionValues) -> Result<(), String> {
     for record in PaxExtensions::new(bytes) {
         let record = record.map_err(|error| format!("an extended header cannot be read: {error}"))?;
         let number = || record.value().ok().and_then(|value| value.parse::<u64>().ok());

@@ -14,17 +14,17 @@ mod unpacked;
 
 use std::{io, path::PathBuf};
 
-use pandastack_dial::{DialError, Dialer, Place, Reach, Roots};
+use pandastack_dial::{AddressPolicy, DialError, DialTarget, Dialer, TrustRoots};
 use pandastack_kit::{Scope, Secret};
 use url::{Host, Url};
 
-pub use reference::Reference;
+pub use reference::ImageReference;
 
 /// The operator's settings for images.
 #[derive(Clone, Debug, Default)]
 pub struct ImageSettings {
-    pub reach: Reach,
-    pub roots: Roots,
+    pub reach: AddressPolicy,
+    pub roots: TrustRoots,
     /// The registry of names without one.
     pub registry: Option<String>,
     /// Registries that are reached without TLS, besides those on this host.
@@ -32,7 +32,7 @@ pub struct ImageSettings {
 }
 
 /// Access to images.
-pub struct Images {
+pub struct ImageClient {
     dialer: Dialer,
     registry: Option<String>,
     plain: Vec<String>,
@@ -55,7 +55,7 @@ pub enum PullError {
     #[error("{0}")]
     Bad(String),
     #[error("{0}")]
-    NoRoom(#[from] NoRoom),
+    NoRoom(#[from] SpoolFull),
     #[error("write a downloaded layer")]
     Spool(#[source] io::Error),
 }
@@ -78,20 +78,20 @@ impl PullError {
 /// The spool has no room for the fetched bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("insufficient host storage for uploads; try again when other builds have finished")]
-pub struct NoRoom;
+pub struct SpoolFull;
 
 /// Storage for layers until they are used.
-pub trait Spool: Send {
+pub trait LayerSpool: Send {
     /// Path of a part.
     fn path(&self, part: usize) -> PathBuf;
 
     /// Counts bytes before they are written.
-    fn charge(&mut self, bytes: u64) -> Result<(), NoRoom>;
+    fn charge(&mut self, bytes: u64) -> Result<(), SpoolFull>;
 }
 
 /// User name and password for a registry.
 #[derive(Clone)]
-pub struct Credentials {
+pub struct RegistryCredentials {
     pub username: String,
     pub password: Secret<String>,
 }
@@ -117,15 +117,15 @@ impl From<hyper::Error> for PullError {
     }
 }
 
-impl Images {
+impl ImageClient {
     pub fn new(settings: ImageSettings, scope: Scope) -> Self {
         let ImageSettings { reach, roots, registry, plain } = settings;
         Self { dialer: Dialer::new(reach, roots, scope.clone()), registry, plain, scope }
     }
 
     /// Parses the name of an image.
-    pub fn reference(&self, text: &str) -> Result<Reference, String> {
-        Reference::parse(text, self.registry.as_deref())
+    pub fn reference(&self, text: &str) -> Result<ImageReference, String> {
+        ImageReference::parse(text, self.registry.as_deref())
     }
 
     /// URL of a registry.
@@ -140,7 +140,7 @@ impl Images {
     }
 
     /// The target of a URL. Refuses plain HTTP where it is not allowed.
-    fn place(&self, url: &Url) -> Result<Place, PullError> {
+    fn place(&self, url: &Url) -> Result<DialTarget, PullError> {
         let tls = url.scheme() == "https";
         if !tls && (url.scheme() != "http" || !self.may_be_plain(url)) {
             return Err(PullError::Bad(format!(
@@ -154,7 +154,7 @@ impl Images {
             Some(Host::Ipv6(address)) => address.to_string(),
             None => return Err(PullError::Bad("the URL has no host".to_owned())),
         };
-        Ok(Place { host, port: url.port_or_known_default().unwrap_or(443), tls })
+        Ok(DialTarget { host, port: url.port_or_known_default().unwrap_or(443), tls })
     }
 
     fn may_be_plain(&self, url: &Url) -> bool {

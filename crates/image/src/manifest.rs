@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pandastack_dockerfile::{
-    Settings,
+    TemplateSettings,
     limits::{PORTS_MAX, VARIABLE_BYTES_MAX, VARIABLES_MAX},
 };
 use serde::Deserialize;
 
 use crate::{
     limits::{IMAGE_BYTES_MAX, IMAGE_DOCUMENT_BYTES_MAX, IMAGE_LAYERS_MAX},
-    reference::Digest,
+    reference::ImageDigest,
 };
 
 /// Accepted media types: images and indexes, of OCI and of Docker.
@@ -20,9 +20,9 @@ pub const ACCEPTED: &str = "application/vnd.oci.image.index.v1+json, application
 
 /// The document that an image's name resolves to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Document {
+pub enum ManifestDocument {
     /// A list of platforms. This is the digest of the image for our machines.
-    Index(Digest),
+    Index(ImageDigest),
     Image {
         config: Blob,
         layers: Vec<Blob>,
@@ -32,16 +32,16 @@ pub enum Document {
 /// A layer or the configuration of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
-    pub digest: Digest,
+    pub digest: ImageDigest,
     pub bytes: u64,
 }
 
 /// Contents of an image's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
-    pub settings: Settings,
+pub struct ImageConfig {
+    pub settings: TemplateSettings,
     /// Digests of the uncompressed layers.
-    pub unpacked: Vec<Digest>,
+    pub unpacked: Vec<ImageDigest>,
 }
 
 #[derive(Deserialize)]
@@ -100,7 +100,7 @@ struct RawSettings {
 }
 
 /// Parses the document that a registry returned.
-pub fn document(bytes: &[u8]) -> Result<Document, String> {
+pub fn document(bytes: &[u8]) -> Result<ManifestDocument, String> {
     let raw: RawDocument = serde_json::from_slice(bytes).map_err(|error| format!("invalid manifest: {error}"))?;
     if raw.schema_version != 2 {
         return Err(format!("unsupported manifest version {}; only version 2 is supported", raw.schema_version));
@@ -111,7 +111,7 @@ pub fn document(bytes: &[u8]) -> Result<Document, String> {
                 blob.platform.as_ref().is_some_and(|on| on.os == "linux" && on.architecture == "amd64")
             };
             let found = manifests.iter().find(ours).ok_or("the image has no version for linux/amd64")?;
-            Ok(Document::Index(blob(found)?.digest))
+            Ok(ManifestDocument::Index(blob(found)?.digest))
         }
         RawDocument { config: Some(config), layers: Some(layers), .. } => {
             if layers.len() > IMAGE_LAYERS_MAX {
@@ -126,33 +126,33 @@ pub fn document(bytes: &[u8]) -> Result<Document, String> {
             if config.bytes > IMAGE_DOCUMENT_BYTES_MAX as u64 {
                 return Err(format!("the image configuration is larger than {IMAGE_DOCUMENT_BYTES_MAX} bytes"));
             }
-            Ok(Document::Image { config, layers })
+            Ok(ManifestDocument::Image { config, layers })
         }
         _ => Err("the manifest describes neither an image nor a list of images".to_owned()),
     }
 }
 
 fn blob(raw: &RawBlob) -> Result<Blob, String> {
-    let digest = Digest::parse(&raw.digest).ok_or("a digest in the manifest is not a SHA-256 digest")?;
+    let digest = ImageDigest::parse(&raw.digest).ok_or("a digest in the manifest is not a SHA-256 digest")?;
     Ok(Blob { digest, bytes: raw.size })
 }
 
 /// Parses the configuration of an image with this many layers.
-pub fn config(bytes: &[u8], layers: usize) -> Result<Said, String> {
+pub fn config(bytes: &[u8], layers: usize) -> Result<ImageConfig, String> {
     let raw: RawConfig =
         serde_json::from_slice(bytes).map_err(|error| format!("invalid image configuration: {error}"))?;
     let RawConfig { os, architecture, config, rootfs } = raw;
     if os != "linux" || architecture != "amd64" {
         return Err(format!("the image is for {os:?} on {architecture:?}; only linux/amd64 is supported"));
     }
-    let unpacked: Option<Vec<Digest>> = rootfs.diff_ids.iter().map(|text| Digest::parse(text)).collect();
+    let unpacked: Option<Vec<ImageDigest>> = rootfs.diff_ids.iter().map(|text| ImageDigest::parse(text)).collect();
     let unpacked = unpacked.filter(|unpacked| unpacked.len() == layers);
     let unpacked = unpacked.ok_or("the image configuration and the manifest list different layers")?;
-    Ok(Said { settings: settings(config.unwrap_or_default())?, unpacked })
+    Ok(ImageConfig { settings: settings(config.unwrap_or_default())?, unpacked })
 }
 
 /// Converts to the settings that a Dockerfile would give.
-fn settings(raw: RawSettings) -> Result<Settings, String> {
+fn settings(raw: RawSettings) -> Result<TemplateSettings, String> {
     let RawSettings { env, working_dir, user, cmd, entrypoint, exposed_ports, labels } = raw;
     let mut known = BTreeMap::new();
     for pair in env.unwrap_or_default() {
@@ -190,7 +190,7 @@ fn settings(raw: RawSettings) -> Result<Settings, String> {
     if workdir.as_ref().is_some_and(|path| !path.starts_with('/') || path.contains('\0')) {
         return Err("the working directory of the image is not an absolute path".to_owned());
     }
-    Ok(Settings {
+    Ok(TemplateSettings {
         env: known,
         workdir,
         user: user.filter(|user| !user.is_empty()),
@@ -212,11 +212,11 @@ mod tests {
         format!("sha256:{}", digit.to_string().repeat(64))
     }
 
-    fn read(value: &Value) -> Result<Document, String> {
+    fn read(value: &Value) -> Result<ManifestDocument, String> {
         document(value.to_string().as_bytes())
     }
 
-    fn said(value: &Value) -> Result<Said, String> {
+    fn said(value: &Value) -> Result<ImageConfig, String> {
         config(value.to_string().as_bytes(), 1)
     }
 
@@ -225,7 +225,7 @@ mod tests {
         let other = json!({"digest": sum('a'), "size": 1, "platform": {"os": "linux", "architecture": "arm64"}});
         let ours = json!({"digest": sum('b'), "size": 1, "platform": {"os": "linux", "architecture": "amd64"}});
         let list = json!({"schemaVersion": 2, "manifests": [other, ours]});
-        assert_eq!(read(&list), Ok(Document::Index(Digest::parse(&sum('b')).unwrap())));
+        assert_eq!(read(&list), Ok(ManifestDocument::Index(ImageDigest::parse(&sum('b')).unwrap())));
         let list = json!({"schemaVersion": 2, "manifests": [other]});
         assert_eq!(read(&list), Err("the image has no version for linux/amd64".to_owned()));
     }
@@ -253,12 +253,12 @@ mod tests {
             "config": {"Env": ["PATH=/bin", "A=b=c", "EMPTY="], "WorkingDir": "/srv", "User": "ann", "Cmd": ["serve"],
                 "Entrypoint": ["/init"], "ExposedPorts": {"80/tcp": {}, "53/udp": {}}, "Labels": {"by": "us"}},
         });
-        let Said { settings, unpacked } = said(&whole).unwrap();
+        let ImageConfig { settings, unpacked } = said(&whole).unwrap();
         assert_eq!((settings.env["A"].as_str(), settings.env["EMPTY"].as_str(), settings.env.len()), ("b=c", "", 3));
         assert_eq!((settings.workdir.as_deref(), settings.user.as_deref()), (Some("/srv"), Some("ann")));
         assert_eq!((settings.entrypoint, settings.cmd), (vec!["/init".to_owned()], vec!["serve".to_owned()]));
         assert_eq!((settings.ports, settings.labels["by"].as_str()), (BTreeSet::from([80]), "us"));
-        assert_eq!(unpacked, [Digest::parse(&sum('c')).unwrap()]);
+        assert_eq!(unpacked, [ImageDigest::parse(&sum('c')).unwrap()]);
     }
 
     #[test]

@@ -7,15 +7,15 @@ use pandastack_dockerfile::ignore::glob;
 
 use crate::{
     limits::IMAGE_PICKED_MAX,
-    tree::{Copied, Listing, Tree, parts, shown},
+    tree::{CopiedNodes, ImageTree, TreeListing, parts, shown},
 };
 
 /// The selected files.
 #[derive(Debug)]
-pub struct Picked {
+pub struct PickedFiles {
     /// By their new names: a file under its own name, the contents of a folder under their names in
     /// it.
-    pub listing: Listing,
+    pub listing: TreeListing,
     /// Number of paths that the sources matched.
     pub paths: usize,
     /// Whether one of them was a folder.
@@ -23,8 +23,8 @@ pub struct Picked {
 }
 
 /// Selects files. Of two entries with the same name the later one wins.
-pub fn pick(tree: &Tree, sources: &[String]) -> Result<Picked, String> {
-    let (mut picked, mut copied) = (Tree::default(), Copied::at_most(IMAGE_PICKED_MAX));
+pub fn pick(tree: &ImageTree, sources: &[String]) -> Result<PickedFiles, String> {
+    let (mut picked, mut copied) = (ImageTree::default(), CopiedNodes::at_most(IMAGE_PICKED_MAX));
     let (mut paths, mut folders) = (0, false);
     for source in sources {
         for (name, node) in meant(tree, source)? {
@@ -39,11 +39,11 @@ pub fn pick(tree: &Tree, sources: &[String]) -> Result<Picked, String> {
             }
         }
     }
-    Ok(Picked { listing: picked.list(), paths, folders })
+    Ok(PickedFiles { listing: picked.list(), paths, folders })
 }
 
 /// Resolves a source to entries, each with its last name.
-fn meant(tree: &Tree, source: &str) -> Result<Vec<(Vec<u8>, usize)>, String> {
+fn meant(tree: &ImageTree, source: &str) -> Result<Vec<(Vec<u8>, usize)>, String> {
     let missing = |path: &[u8]| format!("{} does not exist in the image", shown(path));
     let found = |from: Vec<usize>, path: &[u8]| {
         let trail = tree.walk(from, path)?.ok_or_else(|| missing(path))?;
@@ -67,30 +67,30 @@ fn meant(tree: &Tree, source: &str) -> Result<Vec<(Vec<u8>, usize)>, String> {
 mod tests {
     use super::*;
 
-    use crate::tree::{Brought, Item, Marks, Spot};
+    use crate::tree::{ContentPosition, EntryContent, FileAttributes, PathContent};
 
-    const MARKS: Marks = Marks { mode: 0o644, owner: 7, group: 7, changed_at: 0 };
+    const MARKS: FileAttributes = FileAttributes { mode: 0o644, owner: 7, group: 7, changed_at: 0 };
 
-    fn image() -> Tree {
-        let file = |entry| Brought::File { spot: Spot { layer: 0, entry }, bytes: 1 };
-        let link = |to: &str| Brought::Link(to.as_bytes().to_vec());
+    fn image() -> ImageTree {
+        let file = |entry| EntryContent::File { spot: ContentPosition { layer: 0, entry }, bytes: 1 };
+        let link = |to: &str| EntryContent::Link(to.as_bytes().to_vec());
         let all = [
             ("bin", link("usr/bin")),
-            ("etc", Brought::Folder),
+            ("etc", EntryContent::Folder),
             ("etc/motd", file(1)),
             ("etc/round", link("/etc/round")),
             ("tool", file(2)),
-            ("usr", Brought::Folder),
-            ("usr/bin", Brought::Folder),
+            ("usr", EntryContent::Folder),
+            ("usr/bin", EntryContent::Folder),
             ("usr/bin/a", file(3)),
-            ("usr/bin/b", Brought::Same(b"usr/bin/a".to_vec())),
+            ("usr/bin/b", EntryContent::Same(b"usr/bin/a".to_vec())),
             ("usr/bin/c", link("../../../../tool")),
-            ("usr/bin.d", Brought::Folder),
+            ("usr/bin.d", EntryContent::Folder),
             ("usr/bin.d/x", file(4)),
         ];
-        let mut tree = Tree::default();
+        let mut tree = ImageTree::default();
         for (path, brought) in all {
-            tree.bring(path.as_bytes(), brought, MARKS).unwrap();
+            tree.add_entry(path.as_bytes(), brought, MARKS).unwrap();
         }
         tree
     }
@@ -98,14 +98,14 @@ mod tests {
     /// Shows the selected paths, and for a file which one it is.
     fn picked(sources: &[&str]) -> Result<(String, usize, bool), String> {
         let sources: Vec<String> = sources.iter().map(|source| (*source).to_owned()).collect();
-        let Picked { listing, paths, folders } = pick(&image(), &sources)?;
+        let PickedFiles { listing, paths, folders } = pick(&image(), &sources)?;
         let path = |entry| String::from_utf8(listing.path(entry)).unwrap();
         let show = |number: usize| match &listing.entries()[number].item {
-            Item::Folder => format!("{}/", path(number)),
-            Item::File { spot, .. } => format!("{}:{}", path(number), spot.entry),
-            Item::Link(to) => format!("{}->{}", path(number), String::from_utf8_lossy(to)),
-            Item::Same(first) => format!("{}={}", path(number), path(*first)),
-            Item::Pipe => format!("{}|", path(number)),
+            PathContent::Folder => format!("{}/", path(number)),
+            PathContent::File { spot, .. } => format!("{}:{}", path(number), spot.entry),
+            PathContent::Link(to) => format!("{}->{}", path(number), String::from_utf8_lossy(to)),
+            PathContent::Same(first) => format!("{}={}", path(number), path(*first)),
+            PathContent::Pipe => format!("{}|", path(number)),
         };
         Ok(((0..listing.entries().len()).map(show).collect::<Vec<_>>().join(" "), paths, folders))
     }
@@ -150,10 +150,10 @@ mod tests {
 
     #[test]
     fn a_folder_named_again_and_again_is_refused() {
-        let mut tree = Tree::default();
+        let mut tree = ImageTree::default();
         for entry in 0..1000 {
-            let file = Brought::File { spot: Spot { layer: 0, entry }, bytes: 1 };
-            tree.bring(format!("d/{entry}").as_bytes(), file, MARKS).unwrap();
+            let file = EntryContent::File { spot: ContentPosition { layer: 0, entry }, bytes: 1 };
+            tree.add_entry(format!("d/{entry}").as_bytes(), file, MARKS).unwrap();
         }
         let sources = vec!["/".to_owned(); IMAGE_PICKED_MAX / 1000];
         assert!(pick(&tree, &sources).unwrap_err().contains("too many files"));

@@ -10,24 +10,24 @@ const HUB_ADDRESS: &str = "registry-1.docker.io";
 
 /// A parsed name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
+pub struct ImageReference {
     /// A host, with a port if the name has one.
     pub registry: String,
     pub repository: String,
-    pub version: Version,
+    pub version: ImageVersion,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum ImageVersion {
     Tag(String),
-    Digest(Digest),
+    Digest(ImageDigest),
 }
 
 /// SHA-256 digest of an image or of a part of one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Digest(String);
+pub struct ImageDigest(String);
 
-impl Digest {
+impl ImageDigest {
     /// Parses `sha256:` and 64 lower-case hexadecimal digits. Other algorithms are not supported.
     pub fn parse(text: &str) -> Option<Self> {
         let sum = text.strip_prefix("sha256:")?;
@@ -51,7 +51,7 @@ impl Digest {
     }
 }
 
-impl Version {
+impl ImageVersion {
     /// Text for a registry's URL.
     pub fn as_str(&self) -> &str {
         match self {
@@ -61,14 +61,14 @@ impl Version {
     }
 }
 
-impl fmt::Display for Reference {
+impl fmt::Display for ImageReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mark = if matches!(self.version, Version::Tag(_)) { ':' } else { '@' };
+        let mark = if matches!(self.version, ImageVersion::Tag(_)) { ':' } else { '@' };
         write!(f, "{}/{}{mark}{}", self.registry, self.repository, self.version.as_str())
     }
 }
 
-impl Reference {
+impl ImageReference {
     /// Parses a name. A name without a registry belongs to `usual`.
     pub fn parse(text: &str, usual: Option<&str>) -> Result<Self, String> {
         let text = text.trim();
@@ -78,8 +78,8 @@ impl Reference {
         let bad = |why: &str| format!("{text:?} is not a valid image name: {why}");
         let (name, digest) = match text.split_once('@') {
             Some((name, digest)) => {
-                let digest =
-                    Digest::parse(digest).ok_or_else(|| bad("a digest must be sha256: followed by 64 hex digits"))?;
+                let digest = ImageDigest::parse(digest)
+                    .ok_or_else(|| bad("a digest must be sha256: followed by 64 hex digits"))?;
                 (name, Some(digest))
             }
             None => (text, None),
@@ -110,8 +110,8 @@ impl Reference {
         }
         let version = match (digest, tag) {
             // A digest is exact. A tag next to it is only for people.
-            (Some(digest), _) => Version::Digest(digest),
-            (None, tag) => Version::Tag(tag.unwrap_or("latest").to_owned()),
+            (Some(digest), _) => ImageVersion::Digest(digest),
+            (None, tag) => ImageVersion::Tag(tag.unwrap_or("latest").to_owned()),
         };
         Ok(Self { registry, repository, version })
     }
@@ -152,7 +152,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, whole: &str) {
-        assert_eq!(Reference::parse(text, Some("docker.io")).unwrap().to_string(), whole, "{text}");
+        assert_eq!(ImageReference::parse(text, Some("docker.io")).unwrap().to_string(), whole, "{text}");
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         check("127.0.0.1:5000/a/b/c:v1", "127.0.0.1:5000/a/b/c:v1");
         check("[::1]:5000/a", "[::1]:5000/a:latest");
         check(&format!("r.example/a:1@{SUM}"), &format!("r.example/a@{SUM}"));
-        assert!(Reference::parse("debian", None).unwrap_err().contains("no registry"));
+        assert!(ImageReference::parse("debian", None).unwrap_err().contains("no registry"));
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
             "a\0",
             &long,
         ] {
-            let read = Reference::parse(text, Some("docker.io"));
+            let read = ImageReference::parse(text, Some("docker.io"));
             assert!(read.is_err(), "{text:?}: {read:?}");
         }
     }

@@ -12,57 +12,57 @@ use hyper::{
     header::{ACCEPT, AUTHORIZATION, HOST, LOCATION, USER_AGENT, WWW_AUTHENTICATE},
 };
 use hyper_util::rt::TokioIo;
-use pandastack_dial::Connection;
+use pandastack_dial::ConnectionTask;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tokio::{fs::File, io::AsyncWriteExt, time::timeout};
 use url::Url;
 
 use crate::{
-    Credentials, Images, PullError, Spool,
-    challenge::{self, Challenge},
+    ImageClient, LayerSpool, PullError, RegistryCredentials,
+    challenge::{self, AuthChallenge},
     limits::{
         IMAGE_DOCUMENT_BYTES_MAX, REGISTRY_CONNECT_MAX, REGISTRY_HEAD_BYTES_MAX, REGISTRY_QUIET_MAX,
         REGISTRY_REDIRECTS_MAX,
     },
-    manifest::{self, Blob, Document, Said},
-    reference::{Digest, Reference, Version},
+    manifest::{self, Blob, ImageConfig, ManifestDocument},
+    reference::{ImageDigest, ImageReference, ImageVersion},
 };
 
 /// An image as the registry describes it.
 #[derive(Clone, Debug)]
 pub struct Image {
     /// Digest that the name resolved to. The same digest is the same image.
-    pub digest: Digest,
+    pub digest: ImageDigest,
     pub layers: Vec<Blob>,
-    pub said: Said,
+    pub said: ImageConfig,
 }
 
 /// One registry, for one image.
-pub struct Registry<'a> {
-    images: &'a Images,
-    reference: &'a Reference,
-    auth: Option<&'a Credentials>,
+pub struct RegistryClient<'a> {
+    images: &'a ImageClient,
+    reference: &'a ImageReference,
+    auth: Option<&'a RegistryCredentials>,
     /// `Authorization` header of every request to the registry.
     pass: Option<String>,
 }
 
 /// The head of an answer, and the connection that delivers the rest.
-struct Answer {
+struct RegistryResponse {
     response: Response<Incoming>,
     /// Whether the registry itself answered, and not the target of a redirect.
     own: bool,
-    _connection: Connection,
+    _connection: ConnectionTask,
 }
 
 #[derive(Deserialize)]
-struct Token {
+struct TokenBody {
     #[serde(alias = "access_token")]
     token: Option<String>,
 }
 
-impl<'a> Registry<'a> {
-    pub fn new(images: &'a Images, reference: &'a Reference, auth: Option<&'a Credentials>) -> Self {
+impl<'a> RegistryClient<'a> {
+    pub fn new(images: &'a ImageClient, reference: &'a ImageReference, auth: Option<&'a RegistryCredentials>) -> Self {
         Self { images, reference, auth, pass: None }
     }
 
@@ -70,10 +70,10 @@ impl<'a> Registry<'a> {
     pub async fn resolve(&mut self) -> Result<Image, PullError> {
         let version = self.reference.version.clone();
         let (mut digest, mut document) = self.manifest(&version).await?;
-        if let Document::Index(ours) = document {
-            (digest, document) = self.manifest(&Version::Digest(ours)).await?;
+        if let ManifestDocument::Index(ours) = document {
+            (digest, document) = self.manifest(&ImageVersion::Digest(ours)).await?;
         }
-        let Document::Image { config, layers } = document else {
+        let ManifestDocument::Image { config, layers } = document else {
             return Err(PullError::Bad("the image list refers to another list".to_owned()));
         };
         let answer = self.get(&format!("blobs/{}", config.digest.as_str()), "*/*").await?;
@@ -83,18 +83,18 @@ impl<'a> Registry<'a> {
         Ok(Image { digest, layers, said })
     }
 
-    async fn manifest(&mut self, version: &Version) -> Result<(Digest, Document), PullError> {
+    async fn manifest(&mut self, version: &ImageVersion) -> Result<(ImageDigest, ManifestDocument), PullError> {
         let answer = self.get(&format!("manifests/{}", version.as_str()), manifest::ACCEPTED).await?;
         let bytes = read(answer, IMAGE_DOCUMENT_BYTES_MAX).await?;
-        let digest = Digest::of(&Sha256::digest(&bytes));
-        if let Version::Digest(wanted) = version {
+        let digest = ImageDigest::of(&Sha256::digest(&bytes));
+        if let ImageVersion::Digest(wanted) = version {
             check(wanted, &bytes)?;
         }
         Ok((digest, manifest::document(&bytes).map_err(PullError::Bad)?))
     }
 
     /// Fetches a layer into a part of the spool.
-    pub async fn fetch(&mut self, blob: &Blob, spool: &mut impl Spool, part: usize) -> Result<(), PullError> {
+    pub async fn fetch(&mut self, blob: &Blob, spool: &mut impl LayerSpool, part: usize) -> Result<(), PullError> {
         let mut answer = self.get(&format!("blobs/{}", blob.digest.as_str()), "*/*").await?;
         let mut to = File::create_new(spool.path(part)).await.map_err(PullError::Spool)?;
         let (mut hasher, mut bytes) = (Sha256::new(), 0_u64);
@@ -113,11 +113,11 @@ impl<'a> Registry<'a> {
                 format!("the download of blob {} ended after {bytes} of {} bytes", blob.digest.short(), blob.bytes);
             return Err(PullError::Unreachable(text));
         }
-        same(&blob.digest, &Digest::of(&hasher.finalize()))
+        same(&blob.digest, &ImageDigest::of(&hasher.finalize()))
     }
 
     /// Requests a part of the repository. Authenticates and tries again if the registry demands it.
-    async fn get(&mut self, what: &str, accept: &str) -> Result<Answer, PullError> {
+    async fn get(&mut self, what: &str, accept: &str) -> Result<RegistryResponse, PullError> {
         let base = self.images.base(&self.reference.registry)?;
         let url = base.join(&format!("/v2/{}/{what}", self.reference.repository));
         let url = url.map_err(|error| PullError::Bad(error.to_string()))?;
@@ -140,12 +140,12 @@ impl<'a> Registry<'a> {
     }
 
     /// Follows redirects. Sends the credentials only to the registry itself.
-    async fn follow(&self, mut url: Url, accept: &str) -> Result<Answer, PullError> {
+    async fn follow(&self, mut url: Url, accept: &str) -> Result<RegistryResponse, PullError> {
         let home = url.origin();
         for _ in 0..=REGISTRY_REDIRECTS_MAX {
             let own = url.origin() == home;
             let answer = self.ask(&url, accept, self.pass.as_deref().filter(|_| own)).await?;
-            let answer = Answer { own, ..answer };
+            let answer = RegistryResponse { own, ..answer };
             let to = answer.response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
             match to {
                 Some(to) if answer.response.status().is_redirection() => {
@@ -159,15 +159,15 @@ impl<'a> Registry<'a> {
     }
 
     /// Makes the `Authorization` header that the registry demands.
-    async fn introduce(&self, answer: &Answer) -> Result<String, PullError> {
+    async fn introduce(&self, answer: &RegistryResponse) -> Result<String, PullError> {
         let wanted = answer.response.headers().get_all(WWW_AUTHENTICATE).iter();
         let wanted = wanted.filter_map(|value| value.to_str().ok()).find_map(challenge::parse);
         let basic = self
             .auth
             .map(|auth| format!("Basic {}", STANDARD.encode(format!("{}:{}", auth.username, auth.password.reveal()))));
         match wanted.ok_or(PullError::Denied)? {
-            Challenge::Basic => basic.ok_or(PullError::Denied),
-            Challenge::Bearer { realm, service } => {
+            AuthChallenge::Basic => basic.ok_or(PullError::Denied),
+            AuthChallenge::Bearer { realm, service } => {
                 let bad = |_| PullError::Bad("the registry names no valid token server".to_owned());
                 let mut url = Url::parse(&realm).map_err(bad)?;
                 if let Some(service) = service {
@@ -180,7 +180,7 @@ impl<'a> Registry<'a> {
                     return Err(PullError::Denied);
                 }
                 let bytes = read(answer, IMAGE_DOCUMENT_BYTES_MAX).await?;
-                let token: Option<Token> = serde_json::from_slice(&bytes).ok();
+                let token: Option<TokenBody> = serde_json::from_slice(&bytes).ok();
                 let token = token.and_then(|token| token.token).filter(|token| !token.is_empty());
                 token.map(|token| format!("Bearer {token}")).ok_or(PullError::Denied)
             }
@@ -188,7 +188,7 @@ impl<'a> Registry<'a> {
     }
 
     /// One request over its own connection.
-    async fn ask(&self, url: &Url, accept: &str, pass: Option<&str>) -> Result<Answer, PullError> {
+    async fn ask(&self, url: &Url, accept: &str, pass: Option<&str>) -> Result<RegistryResponse, PullError> {
         let place = self.images.place(url)?;
         let slow = |what: &str| PullError::Unreachable(format!("{}: no {what} within the time limit", place.host));
         let opened = timeout(REGISTRY_CONNECT_MAX, self.images.dialer.open(&place)).await;
@@ -200,7 +200,7 @@ impl<'a> Registry<'a> {
             // The request itself reports an error.
             let _ = connection.await;
         });
-        let carrying = Connection::of(carrying);
+        let carrying = ConnectionTask::of(carrying);
         let authority = &url[url::Position::BeforeHost..url::Position::AfterPort];
         let request = Request::get(&url[url::Position::BeforePath..url::Position::AfterQuery])
             .header(HOST, authority)
@@ -213,11 +213,11 @@ impl<'a> Registry<'a> {
         let request = request.body(Empty::<Bytes>::new()).map_err(|error| PullError::Bad(error.to_string()))?;
         let answered = timeout(REGISTRY_QUIET_MAX, requests.send_request(request)).await;
         let response = answered.map_err(|_| slow("answer"))??;
-        Ok(Answer { response, own: true, _connection: carrying })
+        Ok(RegistryResponse { response, own: true, _connection: carrying })
     }
 }
 
-async fn next(answer: &mut Answer) -> Result<Option<Bytes>, PullError> {
+async fn next(answer: &mut RegistryResponse) -> Result<Option<Bytes>, PullError> {
     loop {
         let frame = timeout(REGISTRY_QUIET_MAX, answer.response.body_mut().frame()).await;
         let frame = frame.map_err(|_| PullError::Unreachable("the registry stopped sending data".to_owned()))?;
@@ -231,7 +231,7 @@ async fn next(answer: &mut Answer) -> Result<Option<Bytes>, PullError> {
     }
 }
 
-async fn read(mut answer: Answer, bytes_max: usize) -> Result<Vec<u8>, PullError> {
+async fn read(mut answer: RegistryResponse, bytes_max: usize) -> Result<Vec<u8>, PullError> {
     let mut bytes = Vec::new();
     while let Some(piece) = next(&mut answer).await? {
         if bytes.len() + piece.len() > bytes_max {
@@ -242,11 +242,11 @@ async fn read(mut answer: Answer, bytes_max: usize) -> Result<Vec<u8>, PullError
     Ok(bytes)
 }
 
-fn check(wanted: &Digest, bytes: &[u8]) -> Result<(), PullError> {
-    same(wanted, &Digest::of(&Sha256::digest(bytes)))
+fn check(wanted: &ImageDigest, bytes: &[u8]) -> Result<(), PullError> {
+    same(wanted, &ImageDigest::of(&Sha256::digest(bytes)))
 }
 
-fn same(wanted: &Digest, is: &Digest) -> Result<(), PullError> {
+fn same(wanted: &ImageDigest, is: &ImageDigest) -> Result<(), PullError> {
     match wanted == is {
         true => Ok(()),
         false => {

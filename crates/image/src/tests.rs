@@ -2,11 +2,11 @@
 
 use super::*;
 
-fn images(settings: ImageSettings) -> Images {
-    Images::new(settings, Scope::new())
+fn images(settings: ImageSettings) -> ImageClient {
+    ImageClient::new(settings, Scope::new())
 }
 
-fn place(images: &Images, url: &str) -> Result<Place, String> {
+fn place(images: &ImageClient, url: &str) -> Result<DialTarget, String> {
     images.place(&Url::parse(url).unwrap()).map_err(|error| error.code().to_owned())
 }
 
@@ -24,7 +24,7 @@ fn only_near_and_named_registries_are_spoken_to_without_tls() {
     }
     assert_eq!(place(&usual, "http://r.example/token"), Err("template.image_bad".to_owned()));
     assert_eq!(place(&usual, "ftp://r.example/"), Err("template.image_bad".to_owned()));
-    let tls = Place { host: "r.example".to_owned(), port: 443, tls: true };
+    let tls = DialTarget { host: "r.example".to_owned(), port: 443, tls: true };
     assert_eq!(place(&usual, "https://r.example/"), Ok(tls));
     let named = images(ImageSettings { plain: vec!["r.example:5000".to_owned()], ..ImageSettings::default() });
     assert_eq!(named.base("r.example:5000").unwrap().scheme(), "http");
@@ -37,13 +37,13 @@ async fn a_registry_near_the_server_is_not_reached_unless_allowed() {
     let registry = format!("127.0.0.1:{}", listener.local_addr().unwrap().port());
     let usual = images(ImageSettings::default());
     let reference = usual.reference(&format!("{registry}/a")).unwrap();
-    let refused = registry::Registry::new(&usual, &reference, None).resolve().await.unwrap_err();
+    let refused = registry::RegistryClient::new(&usual, &reference, None).resolve().await.unwrap_err();
     assert_eq!(refused.code(), "template.image_not_allowed");
     let said = refused.to_string();
     assert!(said.contains("--image-allow-private"), "{said}");
     // With the listener gone, an allowed connection fails in another way than a refused one.
     drop(listener);
-    let near = images(ImageSettings { reach: Reach::Private, ..ImageSettings::default() });
-    let cut = registry::Registry::new(&near, &reference, None).resolve().await.unwrap_err();
+    let near = images(ImageSettings { reach: AddressPolicy::Private, ..ImageSettings::default() });
+    let cut = registry::RegistryClient::new(&near, &reference, None).resolve().await.unwrap_err();
     assert_eq!(cut.code(), "template.image_unreachable");
 }

@@ -16,28 +16,28 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// Owner, mode and time of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Marks {
+pub struct FileAttributes {
     pub mode: u32,
     pub owner: u64,
     pub group: u64,
     pub changed_at: u64,
 }
 
-const MADE_FOLDER: Marks = Marks { mode: 0o755, owner: 0, group: 0, changed_at: 0 };
+const MADE_FOLDER: FileAttributes = FileAttributes { mode: 0o755, owner: 0, group: 0, changed_at: 0 };
 
 /// Position of a file's contents: the numbers of a layer and of an entry in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Spot {
+pub struct ContentPosition {
     pub layer: usize,
     pub entry: usize,
 }
 
 /// The content of one entry of a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Brought {
+pub enum EntryContent {
     Folder,
     File {
-        spot: Spot,
+        spot: ContentPosition,
         bytes: u64,
     },
     Link(Vec<u8>),
@@ -48,10 +48,10 @@ pub enum Brought {
 
 /// The final content of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
+pub enum PathContent {
     Folder,
     File {
-        spot: Spot,
+        spot: ContentPosition,
         bytes: u64,
     },
     Link(Vec<u8>),
@@ -62,29 +62,29 @@ pub enum Item {
 
 /// One name in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ListedPath {
     /// The entry of its parent folder. `None` if that is the root.
     folder: Option<usize>,
     pub name: Vec<u8>,
-    pub item: Item,
-    pub marks: Marks,
+    pub item: PathContent,
+    pub marks: FileAttributes,
 }
 
 /// All names of a tree, folders before their contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listing {
-    entries: Vec<Entry>,
+pub struct TreeListing {
+    entries: Vec<ListedPath>,
 }
 
-impl Listing {
-    pub fn entries(&self) -> &[Entry] {
+impl TreeListing {
+    pub fn entries(&self) -> &[ListedPath] {
         &self.entries
     }
 
     /// The full path of an entry.
     pub fn path(&self, entry: usize) -> Vec<u8> {
         let (mut names, mut next) = (Vec::new(), Some(entry));
-        while let Some(Entry { folder, name, .. }) = next.map(|entry| &self.entries[entry]) {
+        while let Some(ListedPath { folder, name, .. }) = next.map(|entry| &self.entries[entry]) {
             names.push(name.as_slice());
             next = *folder;
         }
@@ -94,15 +94,15 @@ impl Listing {
 
     /// Bytes of all files together.
     pub fn bytes(&self) -> u64 {
-        let of = |entry: &Entry| if let Item::File { bytes, .. } = entry.item { bytes } else { 0 };
+        let of = |entry: &ListedPath| if let PathContent::File { bytes, .. } = entry.item { bytes } else { 0 };
         self.entries.iter().map(of).fold(0, u64::saturating_add)
     }
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum NodeKind {
     Folder(Folder),
-    File { spot: Spot, bytes: u64 },
+    File { spot: ContentPosition, bytes: u64 },
     Link(Vec<u8>),
     Pipe,
 }
@@ -124,40 +124,40 @@ struct Name {
 
 #[derive(Clone, Debug)]
 struct Node {
-    kind: Kind,
-    marks: Marks,
+    kind: NodeKind,
+    marks: FileAttributes,
 }
 
 /// All files of an image.
 #[derive(Debug)]
-pub struct Tree {
+pub struct ImageTree {
     nodes: Vec<Node>,
     name_bytes: usize,
     layer: usize,
 }
 
-impl Default for Tree {
+impl Default for ImageTree {
     /// A tree with only its root.
     fn default() -> Self {
-        let root = Node { kind: Kind::Folder(Folder::default()), marks: MADE_FOLDER };
+        let root = Node { kind: NodeKind::Folder(Folder::default()), marks: MADE_FOLDER };
         Self { nodes: vec![root], name_bytes: 0, layer: 0 }
     }
 }
 
-impl Tree {
+impl ImageTree {
     /// Starts the next layer.
     pub fn next_layer(&mut self) {
         self.layer += 1;
     }
 
     /// Adds one entry of a layer.
-    pub fn bring(&mut self, path: &[u8], brought: Brought, marks: Marks) -> Result<(), String> {
+    pub fn add_entry(&mut self, path: &[u8], brought: EntryContent, marks: FileAttributes) -> Result<(), String> {
         if path.len() > IMAGE_PATH_BYTES_MAX {
             return Err(too_long(path));
         }
         let Some((folder, name)) = split(path) else {
             // The root itself.
-            if brought == Brought::Folder {
+            if brought == EntryContent::Folder {
                 self.nodes[0].marks = marks;
             }
             return Ok(());
@@ -166,7 +166,7 @@ impl Tree {
             return Err(format!("{} is not a valid path", shown(path)));
         }
         if name == OPAQUE {
-            if let Some(folder) = self.folder(folder, path, Missing::Stays)? {
+            if let Some(folder) = self.folder(folder, path, MissingFolder::Stays)? {
                 self.keep_fresh(folder);
             }
             return Ok(());
@@ -175,20 +175,20 @@ impl Tree {
             return self.take_away(folder, gone, path);
         }
         let kind = match brought {
-            Brought::Folder => Kind::Folder(Folder::default()),
-            Brought::File { spot, bytes } => Kind::File { spot, bytes },
-            Brought::Link(target) => Kind::Link(target),
-            Brought::Pipe => Kind::Pipe,
-            Brought::Same(target) => {
+            EntryContent::Folder => NodeKind::Folder(Folder::default()),
+            EntryContent::File { spot, bytes } => NodeKind::File { spot, bytes },
+            EntryContent::Link(target) => NodeKind::Link(target),
+            EntryContent::Pipe => NodeKind::Pipe,
+            EntryContent::Same(target) => {
                 let node = self.file_at(&target, path)?;
-                let folder = self.folder(folder, path, Missing::Made)?.unwrap_or(0);
+                let folder = self.folder(folder, path, MissingFolder::Made)?.unwrap_or(0);
                 return self.put(folder, name, node);
             }
         };
-        let folder = self.folder(folder, path, Missing::Made)?.unwrap_or(0);
+        let folder = self.folder(folder, path, MissingFolder::Made)?.unwrap_or(0);
         let node = match (self.child(folder, name), &kind) {
             // A folder over a folder keeps its contents.
-            (Some(Name { node, .. }), Kind::Folder(_)) if matches!(self.nodes[node].kind, Kind::Folder(_)) => {
+            (Some(Name { node, .. }), NodeKind::Folder(_)) if matches!(self.nodes[node].kind, NodeKind::Folder(_)) => {
                 self.nodes[node].marks = marks;
                 node
             }
@@ -199,45 +199,51 @@ impl Tree {
 
     /// Makes a folder and its parents where they are missing.
     pub fn ensure_folder(&mut self, path: &[u8]) -> Result<(), String> {
-        self.folder(path, path, Missing::Made).map(drop)
+        self.folder(path, path, MissingFolder::Made).map(drop)
     }
 
     /// Lists everything.
-    pub fn list(&self) -> Listing {
-        let mut listing = Listing::default();
+    pub fn list(&self) -> TreeListing {
+        let mut listing = TreeListing::default();
         self.gather(0, None, &mut HashMap::new(), &mut listing.entries);
         listing
     }
 
     /// Adds the contents of a folder. The depth is bounded by the limit on levels.
-    fn gather(&self, node: usize, folder: Option<usize>, first: &mut HashMap<usize, usize>, entries: &mut Vec<Entry>) {
-        let Kind::Folder(Folder { names, .. }) = &self.nodes[node].kind else { return };
+    fn gather(
+        &self,
+        node: usize,
+        folder: Option<usize>,
+        first: &mut HashMap<usize, usize>,
+        entries: &mut Vec<ListedPath>,
+    ) {
+        let NodeKind::Folder(Folder { names, .. }) = &self.nodes[node].kind else { return };
         for (name, Name { node, .. }) in names {
             let Node { kind, marks } = &self.nodes[*node];
             let number = entries.len();
             let item = match (first.get(node), kind) {
-                (_, Kind::Folder(_)) => Item::Folder,
-                (Some(first), _) => Item::Same(*first),
-                (None, Kind::File { spot, bytes }) => Item::File { spot: *spot, bytes: *bytes },
-                (None, Kind::Link(target)) => Item::Link(target.clone()),
-                (None, Kind::Pipe) => Item::Pipe,
+                (_, NodeKind::Folder(_)) => PathContent::Folder,
+                (Some(first), _) => PathContent::Same(*first),
+                (None, NodeKind::File { spot, bytes }) => PathContent::File { spot: *spot, bytes: *bytes },
+                (None, NodeKind::Link(target)) => PathContent::Link(target.clone()),
+                (None, NodeKind::Pipe) => PathContent::Pipe,
             };
             first.entry(*node).or_insert(number);
-            entries.push(Entry { folder, name: name.clone(), item, marks: *marks });
+            entries.push(ListedPath { folder, name: name.clone(), item, marks: *marks });
             self.gather(*node, Some(number), first, entries);
         }
     }
 
     /// Reports whether a node is a folder.
     pub fn is_folder(&self, node: usize) -> bool {
-        matches!(self.nodes[node].kind, Kind::Folder(_))
+        matches!(self.nodes[node].kind, NodeKind::Folder(_))
     }
 
     /// The names in a folder and their nodes. Links are not followed.
     pub fn names(&self, folder: usize) -> impl Iterator<Item = (&[u8], usize)> {
         let names = match &self.nodes[folder].kind {
-            Kind::Folder(Folder { names, .. }) => Some(names),
-            Kind::File { .. } | Kind::Link(_) | Kind::Pipe => None,
+            NodeKind::Folder(Folder { names, .. }) => Some(names),
+            NodeKind::File { .. } | NodeKind::Link(_) | NodeKind::Pipe => None,
         };
         names.into_iter().flatten().map(|(name, at)| (name.as_slice(), at.node))
     }
@@ -255,7 +261,7 @@ impl Tree {
             let here = *trail.last().unwrap_or(&0);
             let Some(Name { node, .. }) = self.child(here, &name) else { return Ok(None) };
             match &self.nodes[node].kind {
-                Kind::Link(target) => {
+                NodeKind::Link(target) => {
                     links += 1;
                     if links > IMAGE_LINKS_MAX {
                         return Err(too_many_links(path));
@@ -265,9 +271,9 @@ impl Tree {
                     }
                     ahead.extend(parts(target).rev().map(<[u8]>::to_vec));
                 }
-                Kind::Folder(_) => trail.push(node),
-                Kind::File { .. } | Kind::Pipe if ahead.is_empty() => trail.push(node),
-                Kind::File { .. } | Kind::Pipe => return Ok(None),
+                NodeKind::Folder(_) => trail.push(node),
+                NodeKind::File { .. } | NodeKind::Pipe if ahead.is_empty() => trail.push(node),
+                NodeKind::File { .. } | NodeKind::Pipe => return Ok(None),
             }
         }
         Ok(Some(trail))
@@ -275,12 +281,12 @@ impl Tree {
 
     /// Copies a node of another tree, with everything below it, under a name in a folder of this
     /// tree.
-    pub fn copy(&mut self, from: (&Self, usize), to: (usize, &[u8]), copied: &mut Copied) -> Result<(), String> {
+    pub fn copy(&mut self, from: (&Self, usize), to: (usize, &[u8]), copied: &mut CopiedNodes) -> Result<(), String> {
         let ((tree, node), (folder, name)) = (from, to);
         copied.left =
             copied.left.checked_sub(1).ok_or("the sources contain too many files; name each file only once")?;
         let Node { kind, marks } = &tree.nodes[node];
-        let Kind::Folder(_) = kind else {
+        let NodeKind::Folder(_) = kind else {
             // Hard links to one file stay hard links.
             let own = match copied.nodes.get(&node) {
                 Some(own) => *own,
@@ -291,7 +297,7 @@ impl Tree {
         };
         let own = match self.child(folder, name) {
             Some(Name { node, .. }) if self.is_folder(node) => node,
-            _ => self.add(Node { kind: Kind::Folder(Folder::default()), marks: *marks })?,
+            _ => self.add(Node { kind: NodeKind::Folder(Folder::default()), marks: *marks })?,
         };
         self.nodes[own].marks = *marks;
         self.put(folder, name, own)?;
@@ -305,7 +311,7 @@ impl Tree {
         if self.nodes.len() >= IMAGE_ENTRIES_MAX {
             return Err(format!("more than {IMAGE_ENTRIES_MAX} files"));
         }
-        if let Kind::Link(target) = &node.kind {
+        if let NodeKind::Link(target) = &node.kind {
             self.name_bytes += target.len();
         }
         self.nodes.push(node);
@@ -314,9 +320,9 @@ impl Tree {
 
     fn put(&mut self, folder: usize, name: &[u8], node: usize) -> Result<(), String> {
         let path_bytes = match &self.nodes[folder].kind {
-            Kind::Folder(Folder { path_bytes: 0, .. }) => name.len(),
-            Kind::Folder(Folder { path_bytes, .. }) => path_bytes + 1 + name.len(),
-            Kind::File { .. } | Kind::Link(_) | Kind::Pipe => return Ok(()),
+            NodeKind::Folder(Folder { path_bytes: 0, .. }) => name.len(),
+            NodeKind::Folder(Folder { path_bytes, .. }) => path_bytes + 1 + name.len(),
+            NodeKind::File { .. } | NodeKind::Link(_) | NodeKind::Pipe => return Ok(()),
         };
         if path_bytes > IMAGE_PATH_BYTES_MAX {
             return Err(too_long(name));
@@ -325,11 +331,11 @@ impl Tree {
         if self.name_bytes > IMAGE_NAME_BYTES_MAX {
             return Err(format!("more than {IMAGE_NAME_BYTES_MAX} bytes of names"));
         }
-        if let Kind::Folder(below) = &mut self.nodes[node].kind {
+        if let NodeKind::Folder(below) = &mut self.nodes[node].kind {
             below.path_bytes = path_bytes;
         }
         let layer = self.layer;
-        if let Kind::Folder(Folder { names, .. }) = &mut self.nodes[folder].kind {
+        if let NodeKind::Folder(Folder { names, .. }) = &mut self.nodes[folder].kind {
             names.insert(name.to_vec(), Name { node, layer });
         }
         Ok(())
@@ -337,8 +343,8 @@ impl Tree {
 
     fn child(&self, folder: usize, name: &[u8]) -> Option<Name> {
         match &self.nodes[folder].kind {
-            Kind::Folder(Folder { names, .. }) => names.get(name).copied(),
-            Kind::File { .. } | Kind::Link(_) | Kind::Pipe => None,
+            NodeKind::Folder(Folder { names, .. }) => names.get(name).copied(),
+            NodeKind::File { .. } | NodeKind::Link(_) | NodeKind::Pipe => None,
         }
     }
 
@@ -350,10 +356,10 @@ impl Tree {
         if name.starts_with(WHITEOUT) {
             return Ok(());
         }
-        let Some(folder) = self.folder(folder, path, Missing::Stays)? else { return Ok(()) };
+        let Some(folder) = self.folder(folder, path, MissingFolder::Stays)? else { return Ok(()) };
         let Some(Name { node, layer }) = self.child(folder, name) else { return Ok(()) };
         let fresh = self.keep_fresh(node) || layer == self.layer;
-        if !fresh && let Kind::Folder(Folder { names, .. }) = &mut self.nodes[folder].kind {
+        if !fresh && let NodeKind::Folder(Folder { names, .. }) = &mut self.nodes[folder].kind {
             names.remove(name);
         }
         Ok(())
@@ -362,7 +368,7 @@ impl Tree {
     /// Removes the names in a folder that this layer did not add. Returns whether any are left.
     fn keep_fresh(&mut self, node: usize) -> bool {
         let layer = self.layer;
-        let Kind::Folder(folder) = &mut self.nodes[node].kind else { return false };
+        let NodeKind::Folder(folder) = &mut self.nodes[node].kind else { return false };
         // Already done in this layer. Many whiteouts must not each walk a large folder.
         if folder.fresh_in == layer {
             return !folder.names.is_empty();
@@ -371,7 +377,7 @@ impl Tree {
         let mut names = std::mem::take(&mut folder.names);
         names.retain(|_, at| self.keep_fresh(at.node) || at.layer == layer);
         let left = !names.is_empty();
-        if let Kind::Folder(folder) = &mut self.nodes[node].kind {
+        if let NodeKind::Folder(folder) = &mut self.nodes[node].kind {
             folder.names = names;
         }
         left
@@ -381,13 +387,13 @@ impl Tree {
     fn file_at(&mut self, target: &[u8], path: &[u8]) -> Result<usize, String> {
         let none = || format!("the hard link {} refers to a missing file", shown(path));
         let (folder, name) = split(target).ok_or_else(none)?;
-        let folder = self.folder(folder, path, Missing::Stays)?.ok_or_else(none)?;
+        let folder = self.folder(folder, path, MissingFolder::Stays)?.ok_or_else(none)?;
         let Name { node, .. } = self.child(folder, name).ok_or_else(none)?;
-        if matches!(self.nodes[node].kind, Kind::Folder(_)) { Err(none()) } else { Ok(node) }
+        if matches!(self.nodes[node].kind, NodeKind::Folder(_)) { Err(none()) } else { Ok(node) }
     }
 
     /// Resolves a path to a folder. Follows links, but never out of the image.
-    fn folder(&mut self, walk: &[u8], path: &[u8], missing: Missing) -> Result<Option<usize>, String> {
+    fn folder(&mut self, walk: &[u8], path: &[u8], missing: MissingFolder) -> Result<Option<usize>, String> {
         let mut links = 0;
         // `trail`: the folders from the root to here. `ahead`: the names that are left, the next
         // one last.
@@ -402,19 +408,19 @@ impl Tree {
             let found = self.child(here, &name).map(|found| found.node);
             let next = match (found, missing) {
                 (Some(node), _) => node,
-                (None, Missing::Stays) => return Ok(None),
-                (None, Missing::Made) if name.len() > NAME_BYTES_MAX => {
+                (None, MissingFolder::Stays) => return Ok(None),
+                (None, MissingFolder::Made) if name.len() > NAME_BYTES_MAX => {
                     return Err(format!("{} is not a valid path", shown(path)));
                 }
-                (None, Missing::Made) => {
-                    let node = self.add(Node { kind: Kind::Folder(Folder::default()), marks: MADE_FOLDER })?;
+                (None, MissingFolder::Made) => {
+                    let node = self.add(Node { kind: NodeKind::Folder(Folder::default()), marks: MADE_FOLDER })?;
                     self.put(here, &name, node)?;
                     node
                 }
             };
             match &self.nodes[next].kind {
-                Kind::Folder(_) => trail.push(next),
-                Kind::Link(target) => {
+                NodeKind::Folder(_) => trail.push(next),
+                NodeKind::Link(target) => {
                     links += 1;
                     if links > IMAGE_LINKS_MAX {
                         return Err(too_many_links(path));
@@ -424,8 +430,8 @@ impl Tree {
                     }
                     ahead.extend(parts(target).rev().map(<[u8]>::to_vec));
                 }
-                Kind::File { .. } | Kind::Pipe if missing == Missing::Stays => return Ok(None),
-                Kind::File { .. } | Kind::Pipe => {
+                NodeKind::File { .. } | NodeKind::Pipe if missing == MissingFolder::Stays => return Ok(None),
+                NodeKind::File { .. } | NodeKind::Pipe => {
                     return Err(format!("{} contains a part that is not a directory", shown(path)));
                 }
             }
@@ -439,12 +445,12 @@ impl Tree {
 
 /// The nodes copied from one tree into another, and the number that may still be copied.
 #[derive(Debug)]
-pub struct Copied {
+pub struct CopiedNodes {
     nodes: HashMap<usize, usize>,
     left: usize,
 }
 
-impl Copied {
+impl CopiedNodes {
     pub fn at_most(count: usize) -> Self {
         Self { nodes: HashMap::new(), left: count }
     }
@@ -460,7 +466,7 @@ fn too_many_links(path: &[u8]) -> String {
 
 /// Whether a missing folder is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Missing {
+enum MissingFolder {
     Made,
     Stays,
 }

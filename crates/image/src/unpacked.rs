@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::limits::IMAGE_WINDOW_BYTES_MAX;
 
 /// The uncompressed bytes of a layer.
-pub struct Unpacked {
+pub struct UncompressedLayer {
     inner: Box<dyn Read>,
     pub hasher: Sha256,
     pub bytes: u64,
@@ -27,7 +27,7 @@ pub struct Unpacked {
     stop: CancellationToken,
 }
 
-impl Unpacked {
+impl UncompressedLayer {
     pub fn open(path: &Path, stop: &CancellationToken, bytes_max: u64) -> io::Result<Self> {
         let mut head = [0; 4];
         let read = File::open(path)?.read(&mut head)?;
@@ -42,7 +42,7 @@ impl Unpacked {
     }
 }
 
-impl Read for Unpacked {
+impl Read for UncompressedLayer {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.stop.is_cancelled() {
             return Err(io::Error::other("stopped"));

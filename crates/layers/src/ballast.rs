@@ -17,7 +17,7 @@ use nix::{
 };
 use pandastack_sys::{extents::unwritten, private};
 
-use crate::volume::{VolumeError, io};
+use crate::volume::{DataVolumeError, io};
 
 /// Space under the image that is not offered inside. Other programs and our databases write to that
 /// disk between two checks, and its own metadata for the image takes space too.
@@ -43,7 +43,7 @@ pub struct Ballast {
 impl Ballast {
     /// Opens the ballast file of a mounted image, and makes it if there is none. Waits for the
     /// lock.
-    pub fn open(mount_point: &Path) -> Result<Self, VolumeError> {
+    pub fn open(mount_point: &Path) -> Result<Self, DataVolumeError> {
         match Flock::lock(file(mount_point)?, FlockArg::LockExclusive) {
             Ok(file) => Ok(Self { file }),
             Err((_, errno)) => Err(io("lock the volume's ballast")(errno.into())),
@@ -51,7 +51,7 @@ impl Ballast {
     }
 
     /// As [`Ballast::open`], but returns `None` if the file is locked.
-    pub fn open_if_free(mount_point: &Path) -> Result<Option<Self>, VolumeError> {
+    pub fn open_if_free(mount_point: &Path) -> Result<Option<Self>, DataVolumeError> {
         match Flock::lock(file(mount_point)?, FlockArg::LockExclusiveNonblock) {
             Ok(file) => Ok(Some(Self { file })),
             Err((_, Errno::EWOULDBLOCK)) => Ok(None),
@@ -101,7 +101,7 @@ pub fn bytes(mount_point: &Path) -> u64 {
     fs::metadata(path(mount_point)).map_or(0, |file| file.blocks() * 512)
 }
 
-fn file(mount_point: &Path) -> Result<File, VolumeError> {
+fn file(mount_point: &Path) -> Result<File, DataVolumeError> {
     let opened = private::file().read(true).write(true).truncate(false).open(path(mount_point));
     opened.map_err(io("open the volume's ballast"))
 }

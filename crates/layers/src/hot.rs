@@ -5,7 +5,7 @@
 use std::{fs, io, os::fd::AsFd, path::Path};
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use pandastack_vmm::Run;
+use pandastack_vmm::MemoryRange;
 
 /// Most bytes that a list makes the host read ahead.
 const AHEAD_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -14,7 +14,7 @@ const AHEAD_BYTES_MAX: u64 = 256 * 1024 * 1024;
 const GAP_BYTES: u64 = 64 * 1024;
 
 /// Writes a list.
-pub fn write(file: &Path, runs: &[Run]) -> io::Result<()> {
+pub fn write(file: &Path, runs: &[MemoryRange]) -> io::Result<()> {
     let mut bytes = Vec::new();
     for run in merged(runs) {
         bytes.extend_from_slice(&run.offset.to_le_bytes());
@@ -24,14 +24,14 @@ pub fn write(file: &Path, runs: &[Run]) -> io::Result<()> {
 }
 
 /// Reads a list. A missing or invalid one is empty.
-pub fn read(file: &Path) -> Vec<Run> {
+pub fn read(file: &Path) -> Vec<MemoryRange> {
     let bytes = fs::read(file).unwrap_or_default();
     let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-    bytes.chunks_exact(16).map(|pair| Run { offset: number(&pair[..8]), length: number(&pair[8..]) }).collect()
+    bytes.chunks_exact(16).map(|pair| MemoryRange { offset: number(&pair[..8]), length: number(&pair[8..]) }).collect()
 }
 
 /// Makes the kernel read parts of a memory file ahead. Does not wait for the reads.
-pub fn read_ahead(mem: &Path, runs: &[Run]) -> io::Result<()> {
+pub fn read_ahead(mem: &Path, runs: &[MemoryRange]) -> io::Result<()> {
     let file = fs::File::open(mem)?;
     let size = file.metadata()?.len();
     let mut left = AHEAD_BYTES_MAX;
@@ -48,8 +48,8 @@ pub fn read_ahead(mem: &Path, runs: &[Run]) -> io::Result<()> {
     Ok(())
 }
 
-fn merged(runs: &[Run]) -> Vec<Run> {
-    let mut merged: Vec<Run> = Vec::new();
+fn merged(runs: &[MemoryRange]) -> Vec<MemoryRange> {
+    let mut merged: Vec<MemoryRange> = Vec::new();
     for run in runs {
         match merged.last_mut() {
             Some(last) if last.offset + last.length + GAP_BYTES >= run.offset => {
@@ -69,7 +69,7 @@ mod tests {
     fn a_list_comes_back_merged() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("hot");
-        let run = |offset, length| Run { offset, length };
+        let run = |offset, length| MemoryRange { offset, length };
         write(&file, &[run(0, 4096), run(8192, 4096), run(1 << 20, 4096)]).unwrap();
         assert_eq!(read(&file), [run(0, 12288), run(1 << 20, 4096)]);
         assert_eq!(read(&folder.path().join("none")), []);
@@ -82,7 +82,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mem = folder.path().join("mem");
         fs::write(&mem, vec![1; 8192]).unwrap();
-        let run = |offset, length| Run { offset, length };
+        let run = |offset, length| MemoryRange { offset, length };
         read_ahead(&mem, &[run(0, u64::MAX), run(u64::MAX, 1)]).unwrap();
         assert!(read_ahead(&folder.path().join("none"), &[]).is_err());
     }

@@ -23,7 +23,7 @@ use pandastack_sys::{private, trim::trim};
 
 use crate::{
     ballast::{self, Ballast},
-    volume::{VolumeError, io, run},
+    volume::{DataVolumeError, io, run},
 };
 
 /// How long a mount is retried. A jailed machine has parts of the volume in its own mount
@@ -48,7 +48,7 @@ const TRIM_REST_MAX: Duration = Duration::from_secs(2);
 
 /// Space that an image holds without use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slack {
+pub struct UnusedSpace {
     /// Bytes of files removed since the last trim that the image still takes from the disk under
     /// it.
     pub held: u64,
@@ -59,7 +59,7 @@ pub struct Slack {
 }
 
 /// The image of one data folder.
-pub struct Image {
+pub struct VolumeImage {
     file: PathBuf,
     /// Its modification time is that of the last trim. It holds the difference between the image's
     /// size and the used bytes of the file system at that time. That is not zero: the log is not
@@ -67,7 +67,7 @@ pub struct Image {
     trimmed: PathBuf,
 }
 
-impl Image {
+impl VolumeImage {
     pub fn of(data_dir: &Path) -> Self {
         Self { file: data_dir.join("volume.xfs"), trimmed: data_dir.join("volume.trimmed") }
     }
@@ -86,7 +86,7 @@ impl Image {
     }
 
     /// Mounts the image, and makes it first if there is none.
-    pub fn mount(&self, mount_point: &Path, bytes: u64) -> Result<(), VolumeError> {
+    pub fn mount(&self, mount_point: &Path, bytes: u64) -> Result<(), DataVolumeError> {
         private::make_folder(mount_point).map_err(io("create the mount point"))?;
         let is_new = !self.exists();
         if is_new {
@@ -111,7 +111,7 @@ impl Image {
         Ok(())
     }
 
-    fn make(&self, bytes: u64) -> Result<(), VolumeError> {
+    fn make(&self, bytes: u64) -> Result<(), DataVolumeError> {
         let fresh = self.file.with_extension("new");
         let file = private::file().write(true).truncate(true).open(&fresh).map_err(io("create the volume image"))?;
         file.set_len(bytes).map_err(io("set the size of the volume image"))?;
@@ -121,7 +121,7 @@ impl Image {
         fs::rename(&fresh, &self.file).map_err(io("rename the volume image"))
     }
 
-    fn attach_and_mount(&self, mount_point: &Path) -> Result<(), VolumeError> {
+    fn attach_and_mount(&self, mount_point: &Path) -> Result<(), DataVolumeError> {
         self.detach()?;
         // Direct I/O on the loop device, because otherwise every page is cached twice.
         let attach = ["--find", "--show", "--direct-io=on"].map(OsStr::new);
@@ -139,7 +139,7 @@ impl Image {
     /// Detaches the devices of an image that a killed process left before the mount. Nothing mounts
     /// one meanwhile, because we hold the lock. A device that is mounted in a machine's namespace
     /// goes with that mount in any case.
-    fn detach(&self) -> Result<(), VolumeError> {
+    fn detach(&self) -> Result<(), DataVolumeError> {
         let list = ["--noheadings", "--output", "NAME", "--associated"].map(OsStr::new);
         let devices = run("losetup", &[&list[..], &[self.file.as_os_str()]].concat())?;
         for device in devices.split_whitespace() {
@@ -149,14 +149,14 @@ impl Image {
     }
 
     /// Reports how much a trim could free, if that is known.
-    pub fn slack(&self, mount_point: &Path) -> Option<Slack> {
+    pub fn slack(&self, mount_point: &Path) -> Option<UnusedSpace> {
         let under = statvfs(self.file.parent()?).ok()?;
         let mark = fs::metadata(&self.trimmed).and_then(|mark| mark.modified());
         let at = mark.or_else(|_| fs::metadata(&self.file).and_then(|image| image.created()));
         let (taken, used) = (self.taken().ok()?, used(mount_point).ok()?);
         // Never trimmed, or the trim's note is incomplete: any part may be unused.
         let held = self.usual().map_or(taken, |usual| taken - used - usual);
-        Some(Slack {
+        Some(UnusedSpace {
             held: held.try_into().unwrap_or(0),
             free_under: under.blocks_available() * under.fragment_size(),
             since: at.ok().and_then(|at| at.elapsed().ok()).unwrap_or_default(),
@@ -164,13 +164,13 @@ impl Image {
     }
 
     /// Adjusts the ballast. See [`crate::Volume::level`].
-    pub fn level(&self, mount_point: &Path) -> Result<(), VolumeError> {
+    pub fn level(&self, mount_point: &Path) -> Result<(), DataVolumeError> {
         let Some(ballast) = Ballast::open_if_free(mount_point)? else { return Ok(()) };
         ballast.level(mount_point).map_err(io("resize the ballast of the volume"))
     }
 
     /// Returns unused space to the disk under the image, in steps. See [`crate::Volume::trim`].
-    pub fn trim(&self, mount_point: &Path, rest: u32, is_over: impl Fn() -> bool) -> Result<(), VolumeError> {
+    pub fn trim(&self, mount_point: &Path, rest: u32, is_over: impl Fn() -> bool) -> Result<(), DataVolumeError> {
         let within = fs::File::open(mount_point).map_err(io("open the volume"))?;
         // Locks the folder itself, so that a full disk needs no space for a lock file.
         let within = match Flock::lock(within, FlockArg::LockExclusiveNonblock) {
@@ -202,7 +202,7 @@ impl Image {
     /// Frees the space under the ballast: blocks that files had before. The file system counts them
     /// as used, so its own trim skips them. The ballast must stay meanwhile, because the disk is
     /// short of space.
-    fn trim_ballast(&self, mount_point: &Path) -> Result<(), VolumeError> {
+    fn trim_ballast(&self, mount_point: &Path) -> Result<(), DataVolumeError> {
         let ballast = Ballast::open(mount_point)?;
         let file = fs::File::options().write(true).open(&self.file).map_err(io("open the volume image"))?;
         let how = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
@@ -216,14 +216,14 @@ impl Image {
     }
 
     /// Bytes that the image takes from the disk under it.
-    fn taken(&self) -> Result<i64, VolumeError> {
+    fn taken(&self) -> Result<i64, DataVolumeError> {
         let image = fs::metadata(&self.file).map_err(io("read the size of the volume image"))?;
         Ok((image.blocks() * 512).cast_signed())
     }
 
     /// Records that nothing can be freed now. Overwrites in place with a fixed length, so it works
     /// on a full disk.
-    fn note(&self, used: i64) -> Result<(), VolumeError> {
+    fn note(&self, used: i64) -> Result<(), DataVolumeError> {
         let usual = format!("{:>20}", self.taken()? - used);
         let mark = private::file().write(true).truncate(false).open(&self.trimmed);
         mark.and_then(|mark| mark.write_all_at(usual.as_bytes(), 0)).map_err(io("record the volume's trim state"))
@@ -241,7 +241,7 @@ fn pieces(stretch: Range<u64>) -> impl Iterator<Item = Range<u64>> {
 }
 
 /// Used bytes of a file system, without the ballast.
-fn used(mount_point: &Path) -> Result<i64, VolumeError> {
+fn used(mount_point: &Path) -> Result<i64, DataVolumeError> {
     let inside = statvfs(mount_point).map_err(|errno| io("read the free space of the volume")(errno.into()))?;
     let used = inside.blocks().saturating_sub(inside.blocks_free()) * inside.fragment_size();
     Ok(used.cast_signed() - ballast::bytes(mount_point).cast_signed())

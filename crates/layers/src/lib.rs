@@ -18,8 +18,12 @@ mod volume;
 mod volumes;
 
 pub use digest::{DigestError, file_digest};
-pub use image::Slack;
-pub use manifest::{Defaults, FORMAT, Manifest, ManifestError};
-pub use store::{BootKit, Draft, Durability, Layer, LayerStore, OpenError, SealError, Template, copy_layer};
-pub use volume::{Volume, VolumeError, VolumeKind};
-pub use volumes::{Condition, VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VOLUME_BYTES_STEP, VolumeStore, VolumeStoreError};
+pub use image::UnusedSpace;
+pub use manifest::{FORMAT, Manifest, ManifestError, StoredExecDefaults};
+pub use store::{
+    BootKit, Durability, Layer, LayerDraft, LayerOpenError, LayerSealError, LayerStore, TemplateLayer, copy_layer,
+};
+pub use volume::{DataVolume, DataVolumeError, DataVolumeKind};
+pub use volumes::{
+    VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VOLUME_BYTES_STEP, VolumeCondition, VolumeStore, VolumeStoreError,
+};

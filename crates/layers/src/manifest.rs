@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
-use pandastack_model::{Bytes, ExecDefaults, LayerId};
+use pandastack_model::{ByteSize, ExecDefaults, LayerId};
 use pandastack_vmm::{LinkState, MachineProfile};
 use serde::{Deserialize, Serialize};
 
@@ -31,24 +31,24 @@ pub struct Manifest {
     /// An idle connection that the sealed agent holds open, if one was sealed with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkState>,
-    pub memory: Bytes,
+    pub memory: ByteSize,
     pub cpus: u8,
-    pub disk: Bytes,
+    pub disk: ByteSize,
     /// Duration of the boot that this layer saves.
     pub boot_ms: u64,
     /// Defaults for commands in sandboxes made from this layer. Layers sealed from those inherit
     /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub defaults: Option<Defaults>,
+    pub defaults: Option<StoredExecDefaults>,
     /// Absent for a layer sealed from a running machine: reading gigabytes would take too long
     /// there, and its files never left this host.
     #[serde(default)]
-    pub digests: Option<Digests>,
+    pub digests: Option<LayerDigests>,
 }
 
 /// Stored form of [`ExecDefaults`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Defaults {
+pub struct StoredExecDefaults {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,23 +57,23 @@ pub struct Defaults {
     pub user: Option<String>,
 }
 
-impl From<ExecDefaults> for Defaults {
+impl From<ExecDefaults> for StoredExecDefaults {
     fn from(defaults: ExecDefaults) -> Self {
         let ExecDefaults { env, cwd, user } = defaults;
         Self { env, cwd, user }
     }
 }
 
-impl From<Defaults> for ExecDefaults {
-    fn from(defaults: Defaults) -> Self {
-        let Defaults { env, cwd, user } = defaults;
+impl From<StoredExecDefaults> for ExecDefaults {
+    fn from(defaults: StoredExecDefaults) -> Self {
+        let StoredExecDefaults { env, cwd, user } = defaults;
         Self { env, cwd, user }
     }
 }
 
 /// Digests of the layer's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Digests {
+pub struct LayerDigests {
     pub mem: String,
     pub disk: String,
     pub dev: String,

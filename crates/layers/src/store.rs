@@ -8,16 +8,16 @@ use std::{
     time::SystemTime,
 };
 
-use pandastack_model::{Bytes, LayerId, TemplateName};
+use pandastack_model::{ByteSize, LayerId, TemplateName};
 use pandastack_sys::{
     private,
-    reflink::{Copied, clone_or_copy, clone_or_copy_into},
+    reflink::{CopyMethod, clone_or_copy, clone_or_copy_into},
 };
 use pandastack_vmm::LayerFiles;
 
 use crate::{
     digest::{DigestError, file_digest},
-    manifest::{Digests, Manifest, ManifestError},
+    manifest::{LayerDigests, Manifest, ManifestError},
 };
 
 /// A store in one folder. Clones share the list of verified layers.
@@ -36,14 +36,14 @@ pub struct Layer {
 
 /// A template: a name and its layer.
 #[derive(Clone, Debug)]
-pub struct Template {
+pub struct TemplateLayer {
     pub name: TemplateName,
     pub layer: Layer,
 }
 
 /// A layer being made. It is deleted if dropped without `seal`.
 #[derive(Debug)]
-pub struct Draft {
+pub struct LayerDraft {
     id: LayerId,
     folder: PathBuf,
     layers: PathBuf,
@@ -59,7 +59,7 @@ pub struct BootKit {
 
 /// A layer cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum LayerOpenError {
     #[error("template {0} not found")]
     NoTemplate(TemplateName),
     #[error("layer {layer} does not exist")]
@@ -88,7 +88,7 @@ pub enum OpenError {
 
 /// A layer could not be sealed. Nothing is left of it.
 #[derive(Debug, thiserror::Error)]
-pub enum SealError {
+pub enum LayerSealError {
     #[error(transparent)]
     Digest(#[from] DigestError),
     #[error("{action}")]
@@ -101,7 +101,7 @@ pub enum SealError {
 
 impl LayerStore {
     /// Opens a store. Several processes may have it open, so this removes nothing.
-    pub fn open(root: &Path) -> Result<Self, OpenError> {
+    pub fn open(root: &Path) -> Result<Self, LayerOpenError> {
         for folder in ["layers", "templates", "staging", "disks"] {
             // Manifests hold link secrets, and memory and disks hold user data.
             private::make_folder(&root.join(folder)).map_err(opening("create the store's folders"))?;
@@ -134,25 +134,25 @@ impl LayerStore {
     }
 
     /// Starts a new layer in its own folder.
-    pub fn draft(&self) -> Result<Draft, SealError> {
+    pub fn draft(&self) -> Result<LayerDraft, LayerSealError> {
         self.draft_of(LayerId::random())
     }
 
     /// Starts a new layer with the caller's id.
-    pub fn draft_of(&self, id: LayerId) -> Result<Draft, SealError> {
+    pub fn draft_of(&self, id: LayerId) -> Result<LayerDraft, LayerSealError> {
         let folder = self.root.join("staging").join(id.to_string());
         fs::create_dir_all(&folder).map_err(sealing("create the draft's folder"))?;
-        Ok(Draft { id, folder, layers: self.root.join("layers"), sealed: false })
+        Ok(LayerDraft { id, folder, layers: self.root.join("layers"), sealed: false })
     }
 
     /// Opens a layer. Checks every file against its digest, unless it was checked before and has
     /// not changed since.
-    pub fn open_layer(&self, layer: LayerId) -> Result<Layer, OpenError> {
+    pub fn open_layer(&self, layer: LayerId) -> Result<Layer, LayerOpenError> {
         let folder = self.root.join("layers").join(layer.to_string());
         if !folder.is_dir() {
-            return Err(OpenError::Missing { layer });
+            return Err(LayerOpenError::Missing { layer });
         }
-        let manifest = Manifest::read(&folder).map_err(|cause| OpenError::Manifest { layer, cause })?;
+        let manifest = Manifest::read(&folder).map_err(|cause| LayerOpenError::Manifest { layer, cause })?;
         let files = LayerFiles::in_folder(&folder);
         if let Some(digests) = &manifest.digests
             && !self.verified.lock().expect("no holder panics").contains(&layer)
@@ -169,26 +169,28 @@ impl LayerStore {
     }
 
     /// Reads a layer's manifest without its contents.
-    pub fn manifest(&self, layer: LayerId) -> Result<Manifest, OpenError> {
+    pub fn manifest(&self, layer: LayerId) -> Result<Manifest, LayerOpenError> {
         let folder = self.root.join("layers").join(layer.to_string());
-        Manifest::read(&folder).map_err(|cause| OpenError::Manifest { layer, cause })
+        Manifest::read(&folder).map_err(|cause| LayerOpenError::Manifest { layer, cause })
     }
 
     /// Finds the layer of a template.
-    pub fn template(&self, name: &TemplateName) -> Result<LayerId, OpenError> {
+    pub fn template(&self, name: &TemplateName) -> Result<LayerId, LayerOpenError> {
         let text = match fs::read_to_string(self.root.join("templates").join(name.as_str())) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(OpenError::NoTemplate(name.clone())),
-            Err(cause) => return Err(OpenError::Io { action: format!("read template {name}"), cause }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(LayerOpenError::NoTemplate(name.clone()));
+            }
+            Err(cause) => return Err(LayerOpenError::Io { action: format!("read template {name}"), cause }),
         };
-        text.trim().parse().map_err(|cause| OpenError::Io {
+        text.trim().parse().map_err(|cause| LayerOpenError::Io {
             action: format!("read template {name}"),
             cause: io::Error::new(io::ErrorKind::InvalidData, cause),
         })
     }
 
     /// Names a layer as a template, and replaces an earlier layer of that name.
-    pub fn name_template(&self, name: &TemplateName, layer: LayerId) -> Result<(), SealError> {
+    pub fn name_template(&self, name: &TemplateName, layer: LayerId) -> Result<(), LayerSealError> {
         let fresh = self.root.join("staging").join(format!("name-{name}"));
         fs::write(&fresh, format!("{layer}\n")).map_err(sealing("write the template's entry"))?;
         fs::rename(&fresh, self.root.join("templates").join(name.as_str()))
@@ -252,7 +254,7 @@ impl LayerStore {
 
     /// Makes an empty disk of a layer's size. [`LayerStore::overlay`] fills it when the layer is
     /// known.
-    pub fn reserve(&self, name: &str, size: Bytes) -> io::Result<()> {
+    pub fn reserve(&self, name: &str, size: ByteSize) -> io::Result<()> {
         fs::File::create_new(self.disk(name))?.set_len(size.get())
     }
 
@@ -263,7 +265,7 @@ impl LayerStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => clone_or_copy(&layer.files.disk, &disk)?,
             copied => copied?,
         };
-        if copied == Copied::Whole {
+        if copied == CopyMethod::Whole {
             tracing::debug!(name, "copied the whole disk: the data volume does not support reflinks");
         }
         Ok(disk)
@@ -296,7 +298,7 @@ impl LayerStore {
     }
 }
 
-impl Draft {
+impl LayerDraft {
     pub fn id(&self) -> LayerId {
         self.id
     }
@@ -312,17 +314,17 @@ impl Draft {
     }
 
     /// Computes digests, flushes everything to disk, and moves the layer into the store.
-    pub fn seal(self, mut manifest: Manifest) -> Result<LayerId, SealError> {
+    pub fn seal(self, mut manifest: Manifest) -> Result<LayerId, LayerSealError> {
         let files = self.files();
         let (mem, disk, dev) = (file_digest(&files.mem)?, file_digest(&files.disk)?, file_digest(&files.dev)?);
-        manifest.digests = Some(Digests { mem, disk, dev });
+        manifest.digests = Some(LayerDigests { mem, disk, dev });
         let layer = self.seal_unread(manifest, Durability::Now)?;
         mark_verified(&layer.files);
         Ok(layer.manifest.layer)
     }
 
     /// Moves the layer into the store without digests, for layers sealed from a running machine.
-    pub fn seal_unread(mut self, mut manifest: Manifest, durability: Durability) -> Result<Layer, SealError> {
+    pub fn seal_unread(mut self, mut manifest: Manifest, durability: Durability) -> Result<Layer, LayerSealError> {
         manifest.layer = self.id;
         let text = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
         fs::write(self.folder.join("manifest.json"), text).map_err(sealing("write the manifest"))?;
@@ -384,7 +386,7 @@ pub fn copy_layer(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-impl Drop for Draft {
+impl Drop for LayerDraft {
     fn drop(&mut self) {
         if !self.sealed {
             let _ = fs::remove_dir_all(&self.folder);
@@ -397,7 +399,12 @@ impl Drop for Draft {
 /// the file system changes no times and stays undetected.
 const VERIFIED: &str = "verified";
 
-fn verify_or_trust(layer: LayerId, folder: &Path, files: &LayerFiles, digests: &Digests) -> Result<(), OpenError> {
+fn verify_or_trust(
+    layer: LayerId,
+    folder: &Path,
+    files: &LayerFiles,
+    digests: &LayerDigests,
+) -> Result<(), LayerOpenError> {
     if is_marked(folder, files) {
         return Ok(());
     }
@@ -429,23 +436,23 @@ fn fingerprint(files: &LayerFiles) -> Option<String> {
     Some(text)
 }
 
-fn verify(layer: LayerId, files: &LayerFiles, digests: &Digests) -> Result<(), OpenError> {
-    let Digests { mem, disk, dev } = digests;
+fn verify(layer: LayerId, files: &LayerFiles, digests: &LayerDigests) -> Result<(), LayerOpenError> {
+    let LayerDigests { mem, disk, dev } = digests;
     for (file, path, wanted) in [("dev", &files.dev, dev), ("mem", &files.mem, mem), ("disk", &files.disk, disk)] {
-        let found = file_digest(path).map_err(|cause| OpenError::Unreadable { layer, cause })?;
+        let found = file_digest(path).map_err(|cause| LayerOpenError::Unreadable { layer, cause })?;
         if found != *wanted {
-            return Err(OpenError::Damaged { layer, file });
+            return Err(LayerOpenError::Damaged { layer, file });
         }
     }
     Ok(())
 }
 
-fn opening(action: &str) -> impl FnOnce(io::Error) -> OpenError + '_ {
-    move |cause| OpenError::Io { action: action.to_owned(), cause }
+fn opening(action: &str) -> impl FnOnce(io::Error) -> LayerOpenError + '_ {
+    move |cause| LayerOpenError::Io { action: action.to_owned(), cause }
 }
 
-fn sealing(action: &str) -> impl FnOnce(io::Error) -> SealError + '_ {
-    move |cause| SealError::Io { action: action.to_owned(), cause }
+fn sealing(action: &str) -> impl FnOnce(io::Error) -> LayerSealError + '_ {
+    move |cause| LayerSealError::Io { action: action.to_owned(), cause }
 }
 
 #[cfg(test)]

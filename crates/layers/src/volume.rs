@@ -16,14 +16,14 @@ use nix::{
 };
 use pandastack_sys::{private, reflink::supports_clone};
 
-use crate::image::{Image, Slack};
+use crate::image::{UnusedSpace, VolumeImage};
 
 /// Smallest image. XFS itself requires 300 MB.
 const IMAGE_BYTES_MIN: u64 = 1 << 30;
 
 /// The kind of storage for the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VolumeKind {
+pub enum DataVolumeKind {
     /// The data folder's own file system shares blocks.
     Native,
     /// Our XFS image, loop-mounted.
@@ -35,9 +35,9 @@ pub enum VolumeKind {
 /// An open data volume. Several processes may use one (a server and a bake). The last to close
 /// unmounts it.
 #[derive(Debug)]
-pub struct Volume {
+pub struct DataVolume {
     root: PathBuf,
-    kind: VolumeKind,
+    kind: DataVolumeKind,
     data_dir: PathBuf,
     /// Shared lock while in use. The process that can lock it exclusively is the last user.
     users: Mutex<Option<Flock<fs::File>>>,
@@ -45,7 +45,7 @@ pub struct Volume {
 
 /// The volume cannot be made or mounted.
 #[derive(Debug, thiserror::Error)]
-pub enum VolumeError {
+pub enum DataVolumeError {
     #[error("{action}")]
     Io {
         action: String,
@@ -56,9 +56,9 @@ pub enum VolumeError {
     Command { command: String, reason: String },
 }
 
-impl Volume {
+impl DataVolume {
     /// Finds or makes the volume of a data folder. `image_bytes` is the maximum size of an image.
-    pub fn open(data_dir: &Path, image_bytes: u64) -> Result<Self, VolumeError> {
+    pub fn open(data_dir: &Path, image_bytes: u64) -> Result<Self, DataVolumeError> {
         private::make_folder(data_dir).map_err(io("create the data folder"))?;
         let mounting = lock_file(data_dir, "volume.mounting", FlockArg::LockExclusive)?;
         let (root, kind) = Self::find_or_make(data_dir, image_bytes)?;
@@ -73,35 +73,35 @@ impl Volume {
 
     /// Uses the data folder as it is: nothing is mounted, and disks are copied whole. For tests
     /// with tiny layers.
-    pub fn copies(data_dir: &Path) -> Result<Self, VolumeError> {
+    pub fn copies(data_dir: &Path) -> Result<Self, DataVolumeError> {
         private::make_folder(data_dir).map_err(io("create the data folder"))?;
-        let (root, kind) = Self::plain(data_dir, VolumeKind::Copies)?;
+        let (root, kind) = Self::plain(data_dir, DataVolumeKind::Copies)?;
         let users = lock_file(data_dir, "volume.users", FlockArg::LockShared)?;
         Ok(Self { root, kind, data_dir: data_dir.to_owned(), users: Mutex::new(Some(users)) })
     }
 
-    fn find_or_make(data_dir: &Path, image_bytes: u64) -> Result<(PathBuf, VolumeKind), VolumeError> {
+    fn find_or_make(data_dir: &Path, image_bytes: u64) -> Result<(PathBuf, DataVolumeKind), DataVolumeError> {
         let mount_point = data_dir.join("volume");
-        let image = Image::of(data_dir);
+        let image = VolumeImage::of(data_dir);
         if is_mount_point(&mount_point) {
-            return Ok((mount_point, VolumeKind::Image));
+            return Ok((mount_point, DataVolumeKind::Image));
         }
         if !image.exists() && supports_clone(data_dir) {
-            return Self::plain(data_dir, VolumeKind::Native);
+            return Self::plain(data_dir, DataVolumeKind::Native);
         }
         match image.mount(&mount_point, image_bytes.max(IMAGE_BYTES_MIN)) {
-            Ok(()) => Ok((mount_point, VolumeKind::Image)),
+            Ok(()) => Ok((mount_point, DataVolumeKind::Image)),
             // An existing image holds data. Continuing without it would look like data loss.
             Err(error) if image.exists() && !image.is_fresh() => Err(error),
             Err(error) => {
                 tracing::warn!(%error, "no data volume with reflinks: each sandbox copies its whole disk");
                 image.remove();
-                Self::plain(data_dir, VolumeKind::Copies)
+                Self::plain(data_dir, DataVolumeKind::Copies)
             }
         }
     }
 
-    fn plain(data_dir: &Path, kind: VolumeKind) -> Result<(PathBuf, VolumeKind), VolumeError> {
+    fn plain(data_dir: &Path, kind: DataVolumeKind) -> Result<(PathBuf, DataVolumeKind), DataVolumeError> {
         let root = data_dir.join("volume");
         private::make_folder(&root).map_err(io("create the volume folder"))?;
         Ok((root, kind))
@@ -117,7 +117,7 @@ impl Volume {
         &self.root
     }
 
-    pub fn kind(&self) -> VolumeKind {
+    pub fn kind(&self) -> DataVolumeKind {
         self.kind
     }
 
@@ -134,35 +134,35 @@ impl Volume {
     fn least(&self, blocks: impl Fn(&Statvfs) -> u64) -> u64 {
         let bytes = |path: &Path| statvfs(path).map_or(0, |stat| blocks(&stat) * stat.fragment_size());
         match (self.kind, self.root.parent()) {
-            (VolumeKind::Image, Some(under)) => bytes(&self.root).min(bytes(under)),
+            (DataVolumeKind::Image, Some(under)) => bytes(&self.root).min(bytes(under)),
             _ => bytes(&self.root),
         }
     }
 
     /// Reports how much a trim could free. `None` without an image.
-    pub fn slack(&self) -> Option<Slack> {
+    pub fn slack(&self) -> Option<UnusedSpace> {
         match self.kind {
-            VolumeKind::Image => Image::of(&self.data_dir).slack(&self.root),
-            VolumeKind::Native | VolumeKind::Copies => None,
+            DataVolumeKind::Image => VolumeImage::of(&self.data_dir).slack(&self.root),
+            DataVolumeKind::Native | DataVolumeKind::Copies => None,
         }
     }
 
     /// Keeps an image from offering more space than the disk under it has. Call it periodically,
     /// because other writes to that disk are not reported.
-    pub fn level(&self) -> Result<(), VolumeError> {
+    pub fn level(&self) -> Result<(), DataVolumeError> {
         match self.kind {
-            VolumeKind::Image => Image::of(&self.data_dir).level(&self.root),
-            VolumeKind::Native | VolumeKind::Copies => Ok(()),
+            DataVolumeKind::Image => VolumeImage::of(&self.data_dir).level(&self.root),
+            DataVolumeKind::Native | DataVolumeKind::Copies => Ok(()),
         }
     }
 
     /// Returns unused space to the disk under the image, in steps. Each step is followed by a pause
     /// of `rest` times its duration. Stops early when `is_over` says so, and does nothing if
     /// another process is trimming.
-    pub fn trim(&self, rest: u32, is_over: impl Fn() -> bool) -> Result<(), VolumeError> {
+    pub fn trim(&self, rest: u32, is_over: impl Fn() -> bool) -> Result<(), DataVolumeError> {
         match self.kind {
-            VolumeKind::Image => Image::of(&self.data_dir).trim(&self.root, rest, is_over),
-            VolumeKind::Native | VolumeKind::Copies => Ok(()),
+            DataVolumeKind::Image => VolumeImage::of(&self.data_dir).trim(&self.root, rest, is_over),
+            DataVolumeKind::Native | DataVolumeKind::Copies => Ok(()),
         }
     }
 
@@ -171,7 +171,7 @@ impl Volume {
     pub fn close(&self) {
         let Some(users) = self.users.lock().expect("no holder panics").take() else { return };
         drop(users);
-        if self.kind != VolumeKind::Image {
+        if self.kind != DataVolumeKind::Image {
             return;
         }
         let unmount = || {
@@ -188,7 +188,7 @@ impl Volume {
     }
 }
 
-impl Drop for Volume {
+impl Drop for DataVolume {
     /// A start that fails must not leave its mount behind.
     fn drop(&mut self) {
         self.close();
@@ -204,17 +204,17 @@ fn is_mount_point(path: &Path) -> bool {
     }
 }
 
-fn lock_file(data_dir: &Path, name: &str, how: FlockArg) -> Result<Flock<fs::File>, VolumeError> {
+fn lock_file(data_dir: &Path, name: &str, how: FlockArg) -> Result<Flock<fs::File>, DataVolumeError> {
     let file = private::file().write(true).open(data_dir.join(name)).map_err(io("open the volume's lock"))?;
     Flock::lock(file, how).map_err(|(_, errno)| io("lock the volume")(errno.into()))
 }
 
-pub fn io(action: &str) -> impl FnOnce(io::Error) -> VolumeError + '_ {
-    move |cause| VolumeError::Io { action: action.to_owned(), cause }
+pub fn io(action: &str) -> impl FnOnce(io::Error) -> DataVolumeError + '_ {
+    move |cause| DataVolumeError::Io { action: action.to_owned(), cause }
 }
 
-pub fn run(program: &str, arguments: &[&OsStr]) -> Result<String, VolumeError> {
-    let failed = |reason: String| VolumeError::Command { command: program.to_owned(), reason };
+pub fn run(program: &str, arguments: &[&OsStr]) -> Result<String, DataVolumeError> {
+    let failed = |reason: String| DataVolumeError::Command { command: program.to_owned(), reason };
     let output =
         Command::new(program).args(arguments).env("LC_ALL", "C").output().map_err(|error| failed(error.to_string()))?;
     if output.status.success() {
@@ -233,16 +233,16 @@ mod tests {
     #[test]
     fn a_folder_without_reflinks_gets_an_image_and_gives_it_back() {
         let folder = tempfile::tempdir().unwrap();
-        let volume = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        let volume = DataVolume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         assert!(supports_clone(volume.root()), "{volume:?}");
         assert!(volume.free_bytes() > 0);
         fs::write(volume.root().join("kept"), b"kept").unwrap();
-        let other = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        let other = DataVolume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         volume.close();
         assert!(other.root().join("kept").exists(), "the volume was taken from its other user");
         other.close();
         assert!(!other.root().join("kept").exists());
-        let again = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        let again = DataVolume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         assert_eq!(fs::read(again.root().join("kept")).unwrap(), b"kept");
         again.close();
         assert_eq!(devices(folder.path()), [""; 0]);
@@ -252,7 +252,7 @@ mod tests {
     fn what_was_removed_is_given_back_by_a_trim_and_not_before() {
         const MIB: u64 = 1 << 20;
         let folder = tempfile::tempdir().unwrap();
-        let volume = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        let volume = DataVolume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         let taken = || fs::metadata(folder.path().join("volume.xfs")).unwrap().blocks() * 512;
         for name in ["kept", "removed"] {
             let path = volume.root().join(name);
@@ -271,13 +271,13 @@ mod tests {
         assert!(taken() < full - 90 * MIB && volume.slack().unwrap().held < 10 * MIB, "{volume:?}");
         assert_eq!(fs::read(volume.root().join("kept")).unwrap(), vec![b'k'; 100 << 20]);
         volume.close();
-        let again = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        let again = DataVolume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         assert!(again.slack().unwrap().since < std::time::Duration::from_secs(600), "the next process knows of it");
     }
 
     /// Waits until so many bytes are held without use: the kernel frees a removed file's blocks a
     /// little later.
-    fn wait_until_held(volume: &Volume, bytes: u64) {
+    fn wait_until_held(volume: &DataVolume, bytes: u64) {
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
         while volume.slack().unwrap().held < bytes {
             assert!(std::time::Instant::now() < deadline, "{:?}", volume.slack());
@@ -350,7 +350,7 @@ mod tests {
         const MIB: u64 = 1 << 20;
         let disk = Disk::make("2G");
         let data = disk.mount.join("data");
-        let volume = Volume::open(&data, 4 << 30).unwrap();
+        let volume = DataVolume::open(&data, 4 << 30).unwrap();
         disk.fill(1200 * MIB);
         volume.level().unwrap();
         assert!(volume.free_bytes() < disk.free_bytes(), "promised: {}", volume.free_bytes());
@@ -373,7 +373,7 @@ mod tests {
         assert!(third > 200, "{third}");
 
         volume.close();
-        let again = Volume::open(&data, 0).unwrap();
+        let again = DataVolume::open(&data, 0).unwrap();
         let kept = (0..first).skip(1).step_by(2).map(|number| ("first", number));
         for (name, number) in kept.chain((0..second).map(|n| ("second", n))).chain((0..third).map(|n| ("third", n))) {
             let read = fs::read(again.root().join(format!("{name}-{number}"))).unwrap();
@@ -394,14 +394,14 @@ mod tests {
     #[test]
     fn a_device_that_was_never_mounted_goes_with_the_next_use() {
         let folder = tempfile::tempdir().unwrap();
-        let volume = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        let volume = DataVolume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         fs::write(volume.root().join("kept"), b"kept").unwrap();
         volume.close();
         // The state that a process leaves if it is killed at this point.
         let image = folder.path().join("volume.xfs");
         run("losetup", &[OsStr::new("--find"), image.as_os_str()]).unwrap();
         assert_eq!(devices(folder.path()).len(), 1);
-        let again = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        let again = DataVolume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         assert_eq!(fs::read(again.root().join("kept")).unwrap(), b"kept");
         assert_eq!(devices(folder.path()).len(), 1, "the one that is mounted");
         again.close();
@@ -411,7 +411,7 @@ mod tests {
     #[test]
     fn a_volume_that_a_machines_namespace_still_holds_is_mounted_as_soon_as_that_is_gone() {
         let folder = tempfile::tempdir().unwrap();
-        let volume = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        let volume = DataVolume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         fs::write(volume.root().join("kept"), b"kept").unwrap();
         let (in_it, held) = std::os::unix::net::UnixStream::pair().unwrap();
         let holder = ["--mount", "sh", "-c", "echo; exec sleep 1"];
@@ -419,7 +419,7 @@ mod tests {
         io::Read::read_exact(&mut &in_it, &mut [0]).unwrap();
         volume.close();
         assert!(!volume.root().join("kept").exists(), "unmounted here");
-        let again = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        let again = DataVolume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         assert_eq!(fs::read(again.root().join("kept")).unwrap(), b"kept");
         again.close();
         holder.wait().unwrap();

@@ -16,27 +16,27 @@ use std::{
     process::Command,
 };
 
-use pandastack_model::{Bytes, VolumeId};
+use pandastack_model::{ByteSize, VolumeId};
 use pandastack_sys::private;
 
 /// The smallest volume. Below it a journal would take most of the space.
-pub const VOLUME_BYTES_MIN: Bytes = Bytes::mib(16);
+pub const VOLUME_BYTES_MIN: ByteSize = ByteSize::mib(16);
 
 /// The largest volume. The file system reserves space for the tables of this size, so that any
 /// volume can grow to it while mounted.
-pub const VOLUME_BYTES_MAX: Bytes = Bytes::gib(1024);
+pub const VOLUME_BYTES_MAX: ByteSize = ByteSize::gib(1024);
 
 /// Sizes are rounded up to this.
-pub const VOLUME_BYTES_STEP: Bytes = Bytes::mib(1);
+pub const VOLUME_BYTES_STEP: ByteSize = ByteSize::mib(1);
 
 /// Block size of the file system. Fixed, so that a volume that starts small does not keep small
 /// blocks when it grows.
 const BLOCK_BYTES: u64 = 4096;
 
 /// Journal sizes of volumes below and from [`LARGE_FROM`]. Small journals load and replay fast.
-const JOURNAL_SMALL: Bytes = Bytes::mib(4);
-const JOURNAL_LARGE: Bytes = Bytes::mib(16);
-const LARGE_FROM: Bytes = Bytes::mib(256);
+const JOURNAL_SMALL: ByteSize = ByteSize::mib(4);
+const JOURNAL_LARGE: ByteSize = ByteSize::mib(16);
+const LARGE_FROM: ByteSize = ByteSize::mib(256);
 
 /// Offset of ext4's incompatible feature flags, and the flag for a journal that must be replayed.
 const INCOMPAT_OFFSET: u64 = 1024 + 0x60;
@@ -50,7 +50,7 @@ pub struct VolumeStore {
 
 /// State that the last writer left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Condition {
+pub enum VolumeCondition {
     /// Consistent.
     Whole,
     /// The writer ended without an unmount. The next writer replays the journal. Until then the
@@ -64,9 +64,9 @@ pub enum VolumeStoreError {
     #[error("volume {volume} does not exist")]
     Missing { volume: VolumeId },
     #[error("volume {volume} already exists with {present} instead of {wanted}")]
-    OtherSize { volume: VolumeId, present: Bytes, wanted: Bytes },
+    OtherSize { volume: VolumeId, present: ByteSize, wanted: ByteSize },
     #[error("volume {volume} has {present} and cannot shrink to {wanted}")]
-    Shrink { volume: VolumeId, present: Bytes, wanted: Bytes },
+    Shrink { volume: VolumeId, present: ByteSize, wanted: ByteSize },
     #[error("mkfs.ext4: {reason}")]
     Format { reason: String },
     #[error("{action}")]
@@ -96,7 +96,7 @@ impl VolumeStore {
     }
 
     /// Makes an empty volume. Succeeds if it exists with this size.
-    pub fn make(&self, volume: VolumeId, size: Bytes) -> Result<Bytes, VolumeStoreError> {
+    pub fn make(&self, volume: VolumeId, size: ByteSize) -> Result<ByteSize, VolumeStoreError> {
         let size = rounded(size);
         match self.size(volume) {
             Ok(present) if present == size => return Ok(size),
@@ -119,16 +119,16 @@ impl VolumeStore {
     }
 
     /// Returns the size of a volume.
-    pub fn size(&self, volume: VolumeId) -> Result<Bytes, VolumeStoreError> {
+    pub fn size(&self, volume: VolumeId) -> Result<ByteSize, VolumeStoreError> {
         match fs::metadata(self.file(volume)) {
-            Ok(meta) => Ok(Bytes::new(meta.len())),
+            Ok(meta) => Ok(ByteSize::new(meta.len())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(VolumeStoreError::Missing { volume }),
             Err(cause) => Err(VolumeStoreError::Io { action: "read a volume's size", cause }),
         }
     }
 
     /// Grows a volume's file, durably. A guest extends the file system in it. Idempotent.
-    pub fn grow(&self, volume: VolumeId, size: Bytes) -> Result<Bytes, VolumeStoreError> {
+    pub fn grow(&self, volume: VolumeId, size: ByteSize) -> Result<ByteSize, VolumeStoreError> {
         let (present, wanted) = (self.size(volume)?, rounded(size));
         if wanted < present {
             return Err(VolumeStoreError::Shrink { volume, present, wanted });
@@ -159,7 +159,7 @@ impl VolumeStore {
     }
 
     /// Lists every volume with its size.
-    pub fn list(&self) -> Vec<(VolumeId, Bytes)> {
+    pub fn list(&self) -> Vec<(VolumeId, ByteSize)> {
         let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<VolumeId>().ok());
         let mut volumes: Vec<_> = ids.filter_map(|volume| Some((volume, self.size(volume).ok()?))).collect();
@@ -169,12 +169,12 @@ impl VolumeStore {
 
     /// Reads from the superblock whether the last writer finished. A guest can falsify the flag,
     /// which only makes the next guest's kernel refuse the volume or read what was written.
-    pub fn condition(&self, volume: VolumeId) -> Result<Condition, VolumeStoreError> {
+    pub fn condition(&self, volume: VolumeId) -> Result<VolumeCondition, VolumeStoreError> {
         let mut bytes = [0; 4];
         let read = File::open(self.file(volume)).and_then(|file| file.read_exact_at(&mut bytes, INCOMPAT_OFFSET));
         read.map_err(io("read a volume's first block"))?;
         let unfinished = u32::from_le_bytes(bytes) & NEEDS_RECOVERY != 0;
-        Ok(if unfinished { Condition::Unfinished } else { Condition::Whole })
+        Ok(if unfinished { VolumeCondition::Unfinished } else { VolumeCondition::Whole })
     }
 
     /// Path of a volume's disk.
@@ -184,12 +184,12 @@ impl VolumeStore {
 }
 
 /// Rounds a size up to whole steps.
-fn rounded(size: Bytes) -> Bytes {
-    Bytes::new(size.get().next_multiple_of(VOLUME_BYTES_STEP.get()))
+fn rounded(size: ByteSize) -> ByteSize {
+    ByteSize::new(size.get().next_multiple_of(VOLUME_BYTES_STEP.get()))
 }
 
 /// Makes a sparse file with an empty file system, durably.
-fn write_empty(disk: &Path, size: Bytes) -> Result<(), VolumeStoreError> {
+fn write_empty(disk: &Path, size: ByteSize) -> Result<(), VolumeStoreError> {
     let file = File::create_new(disk).map_err(io("create a volume's file"))?;
     file.set_len(size.get()).map_err(io("set the size of a volume's file"))?;
     let journal = if size < LARGE_FROM { JOURNAL_SMALL } else { JOURNAL_LARGE };

@@ -5,9 +5,9 @@ use std::fmt;
 /// An amount of memory or disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
-pub struct Bytes(u64);
+pub struct ByteSize(u64);
 
-impl Bytes {
+impl ByteSize {
     /// Wraps a plain number of bytes.
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
@@ -34,7 +34,7 @@ impl Bytes {
     }
 }
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
         let mut value = self.0 as f64;
@@ -53,8 +53,8 @@ mod tests {
 
     #[test]
     fn prints_in_the_largest_fitting_unit() {
-        assert_eq!(Bytes::new(17).to_string(), "17 B");
-        assert_eq!(Bytes::mib(256).to_string(), "256.0 MiB");
-        assert_eq!(Bytes::gib(3).to_string(), "3.0 GiB");
+        assert_eq!(ByteSize::new(17).to_string(), "17 B");
+        assert_eq!(ByteSize::mib(256).to_string(), "256.0 MiB");
+        assert_eq!(ByteSize::gib(3).to_string(), "3.0 GiB");
     }
 }

@@ -29,7 +29,7 @@ pub enum EgressRule {
 /// Text that is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a host name, a `*.suffix` or an IPv4 network: {reason}")]
-pub struct BadRule {
+pub struct BadEgressRule {
     text: String,
     reason: &'static str,
 }
@@ -56,10 +56,10 @@ impl Egress {
 }
 
 impl FromStr for EgressRule {
-    type Err = BadRule;
+    type Err = BadEgressRule;
 
-    fn from_str(text: &str) -> Result<Self, BadRule> {
-        let bad = |reason| BadRule { text: text.chars().take(80).collect(), reason };
+    fn from_str(text: &str) -> Result<Self, BadEgressRule> {
+        let bad = |reason| BadEgressRule { text: text.chars().take(80).collect(), reason };
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),

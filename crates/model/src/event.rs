@@ -28,7 +28,7 @@ pub enum EventKind {
 
 /// Where a kind of event is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Audience {
+pub enum EventAudience {
     /// The sandbox's event list and stream, and webhooks.
     Everyone,
     /// The sandbox's event list and stream only.
@@ -78,7 +78,7 @@ impl EventKind {
         }
     }
 
-    pub fn audience(self) -> Audience {
+    pub fn audience(self) -> EventAudience {
         match self {
             EventKind::SshReady
             | EventKind::ForkStaged
@@ -86,7 +86,7 @@ impl EventKind {
             | EventKind::ForkCompleted
             | EventKind::TreeCompleted
             | EventKind::RecoveredOrphan
-            | EventKind::RecoveredAsleep => Audience::Stream,
+            | EventKind::RecoveredAsleep => EventAudience::Stream,
             EventKind::Running
             | EventKind::Paused
             | EventKind::Resumed
@@ -96,13 +96,13 @@ impl EventKind {
             | EventKind::Deleted
             | EventKind::TreePromoted
             | EventKind::EgressDenied
-            | EventKind::MachineDied => Audience::Everyone,
+            | EventKind::MachineDied => EventAudience::Everyone,
         }
     }
 
     /// Returns the kinds that webhooks can subscribe to.
     pub fn delivered() -> impl Iterator<Item = EventKind> {
-        Self::ALL.into_iter().filter(|kind| kind.audience() == Audience::Everyone)
+        Self::ALL.into_iter().filter(|kind| kind.audience() == EventAudience::Everyone)
     }
 }
 

@@ -9,7 +9,7 @@ pub struct TemplateName(String);
 /// Text that cannot name a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bad template name {0:?}: use 1 to 64 letters, digits, '.', '_' or '-'")]
-pub struct BadName(String);
+pub struct BadTemplateName(String);
 
 impl TemplateName {
     /// Returns the name as text.
@@ -19,12 +19,12 @@ impl TemplateName {
 }
 
 impl FromStr for TemplateName {
-    type Err = BadName;
+    type Err = BadTemplateName;
 
-    fn from_str(text: &str) -> Result<Self, BadName> {
+    fn from_str(text: &str) -> Result<Self, BadTemplateName> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let fine = (1..=64).contains(&text.len()) && text.chars().all(allowed) && !text.chars().all(|c| c == '.');
-        if fine { Ok(Self(text.to_owned())) } else { Err(BadName(text.chars().take(80).collect())) }
+        if fine { Ok(Self(text.to_owned())) } else { Err(BadTemplateName(text.chars().take(80).collect())) }
     }
 }
 

@@ -24,7 +24,7 @@ pub struct PreviewSuffix(String);
 /// Text that cannot be a suffix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a preview domain; write it like preview.example.com, without a port")]
-pub struct BadSuffix(String);
+pub struct BadPreviewSuffix(String);
 
 /// The parsed name of a preview.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,13 +112,13 @@ impl Default for PreviewSuffix {
 }
 
 impl FromStr for PreviewSuffix {
-    type Err = BadSuffix;
+    type Err = BadPreviewSuffix;
 
-    fn from_str(text: &str) -> Result<Self, BadSuffix> {
+    fn from_str(text: &str) -> Result<Self, BadPreviewSuffix> {
         let name = text.to_ascii_lowercase();
         let fits = name.len() <= NAME_BYTES_MAX - LABEL_ROOM;
         let labels = name.split('.').all(|label| is_label(label) && !label.ends_with('-'));
-        if fits && labels { Ok(Self(name)) } else { Err(BadSuffix(text.chars().take(80).collect())) }
+        if fits && labels { Ok(Self(name)) } else { Err(BadPreviewSuffix(text.chars().take(80).collect())) }
     }
 }
 

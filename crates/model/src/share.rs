@@ -14,7 +14,7 @@ pub struct Owner(pub String);
 
 /// Why a request for more is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoShare {
+pub enum ShareRefusal {
     /// The holder has reached its share.
     Share {
         held: u64,
@@ -35,16 +35,20 @@ pub fn share(total: u64, others: u64) -> u64 {
 }
 
 /// Decides whether a holder of `held` may have `more` of `total`, while others hold `others`.
-pub fn admit_share(total: u64, others: u64, held: u64, more: u64) -> Result<(), NoShare> {
+pub fn admit_share(total: u64, others: u64, held: u64, more: u64) -> Result<(), ShareRefusal> {
     let wanted = held.saturating_add(more);
     if wanted.saturating_add(others) > total {
         // A holder that exceeds its share of an empty host must ask for less. Waiting would not
         // help.
         let most = share(total, others);
-        return Err(if wanted > share(total, 0) { NoShare::Share { held, most } } else { NoShare::Full { total } });
+        return Err(if wanted > share(total, 0) {
+            ShareRefusal::Share { held, most }
+        } else {
+            ShareRefusal::Full { total }
+        });
     }
     let most = share(total, others);
-    if wanted > most { Err(NoShare::Share { held, most }) } else { Ok(()) }
+    if wanted > most { Err(ShareRefusal::Share { held, most }) } else { Ok(()) }
 }
 
 /// Current holdings of one total.
@@ -62,7 +66,7 @@ impl<K> Default for Shares<K> {
 
 impl<K: Clone + Eq + Hash> Shares<K> {
     /// Adds to a holder's amount, or returns why not.
-    pub fn take(&mut self, holder: &K, more: u64, total: u64) -> Result<(), NoShare> {
+    pub fn take(&mut self, holder: &K, more: u64, total: u64) -> Result<(), ShareRefusal> {
         let held = self.held(holder);
         admit_share(total, self.all - held, held, more)?;
         self.put(holder, more);
@@ -119,10 +123,10 @@ mod tests {
     fn a_refusal_tells_a_full_share_from_a_full_box() {
         let mut shares = Shares::default();
         shares.take(&"a", 3, 4).unwrap();
-        assert_eq!(shares.take(&"a", 1, 4), Err(NoShare::Share { held: 3, most: 3 }));
+        assert_eq!(shares.take(&"a", 1, 4), Err(ShareRefusal::Share { held: 3, most: 3 }));
         shares.take(&"b", 1, 4).unwrap();
-        assert_eq!(shares.take(&"c", 1, 4), Err(NoShare::Full { total: 4 }));
-        assert_eq!(shares.take(&"c", 4, 4), Err(NoShare::Share { held: 0, most: 0 }), "no wait helps");
+        assert_eq!(shares.take(&"c", 1, 4), Err(ShareRefusal::Full { total: 4 }));
+        assert_eq!(shares.take(&"c", 4, 4), Err(ShareRefusal::Share { held: 0, most: 0 }), "no wait helps");
         shares.give_back(&"a", 1);
         shares.take(&"c", 1, 4).unwrap();
         for holder in ["a", "b", "c"] {

@@ -14,7 +14,7 @@ pub struct SandboxSpec {
     pub owner: Option<Owner>,
     /// Template of the sandbox or of its first ancestor.
     pub template: TemplateName,
-    pub origin: Origin,
+    pub origin: SandboxOrigin,
     /// Idle limit; 0 means none.
     pub ttl_seconds: u64,
     /// Sleeps when idle instead of being removed.
@@ -30,7 +30,7 @@ pub struct SandboxSpec {
 
 /// Which layer a sandbox starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum SandboxOrigin {
     /// The layer that the template's name refers to at creation.
     Template,
     /// A sealed layer: a snapshot, or the parent of a fork.
@@ -43,7 +43,7 @@ impl SandboxSpec {
         Self {
             owner: None,
             template,
-            origin: Origin::Template,
+            origin: SandboxOrigin::Template,
             ttl_seconds: TTL_SECONDS_DEFAULT,
             persistent: false,
             metadata: BTreeMap::new(),

@@ -36,7 +36,7 @@ pub enum SandboxState {
 
 /// A request to a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum SandboxRequest {
     /// Bring it to `Running`.
     Run,
     /// Serve an exec or a file request.
@@ -57,7 +57,7 @@ pub enum Ask {
 
 /// The host's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum HostAction {
     /// Already in the requested state: answer as after a change.
     Stay,
     /// Wait for the change in progress, then ask again.
@@ -80,7 +80,7 @@ pub enum Next {
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum SandboxRefusal {
     /// The sandbox is being removed.
     Gone,
     /// The machine is dead.
@@ -147,26 +147,28 @@ impl fmt::Display for SandboxState {
 }
 
 /// Decides what a request means for a sandbox in a state.
-pub fn step(now: &SandboxState, ask: Ask) -> Result<Next, Refusal> {
-    use Ask::{Pause, Remove, Resume, Run, Seal, Sleep, Use, Wake};
+pub fn step(now: &SandboxState, ask: SandboxRequest) -> Result<HostAction, SandboxRefusal> {
+    use SandboxRequest::{Pause, Remove, Resume, Run, Seal, Sleep, Use, Wake};
     use SandboxState::{Asleep, Creating, Failed, FallingAsleep, Paused, Running, Stopping, Waking};
     match (now, ask) {
-        (Stopping, Remove) => Ok(Next::Join),
-        (Stopping, Run | Use | Pause | Resume | Seal | Sleep | Wake) => Err(Refusal::Gone),
-        (Creating | Running | Paused | FallingAsleep | Asleep | Waking | Failed { .. }, Remove) => Ok(Next::TakeDown),
-        (Failed { .. }, Run | Use | Pause | Resume | Seal | Sleep | Wake) => Err(Refusal::Dead),
-        (Creating | FallingAsleep | Waking, Run | Use | Pause | Resume | Seal | Sleep | Wake) => Ok(Next::Join),
-        (Running, Run | Resume | Wake) => Ok(Next::Stay),
-        (Running, Use) => Ok(Next::Serve),
-        (Running, Pause) => Ok(Next::Halt),
-        (Running, Seal) => Ok(Next::Seal),
-        (Running | Paused, Sleep) => Ok(Next::PutToSleep),
-        (Paused, Pause) => Ok(Next::Stay),
-        (Paused, Run | Resume | Wake) => Ok(Next::Continue),
-        (Paused, Use | Seal) => Err(Refusal::Paused),
-        (Asleep, Sleep) => Ok(Next::Stay),
-        (Asleep, Run | Use | Wake | Seal) => Ok(Next::Restore),
-        (Asleep, Pause | Resume) => Err(Refusal::Asleep),
+        (Stopping, Remove) => Ok(HostAction::Join),
+        (Stopping, Run | Use | Pause | Resume | Seal | Sleep | Wake) => Err(SandboxRefusal::Gone),
+        (Creating | Running | Paused | FallingAsleep | Asleep | Waking | Failed { .. }, Remove) => {
+            Ok(HostAction::TakeDown)
+        }
+        (Failed { .. }, Run | Use | Pause | Resume | Seal | Sleep | Wake) => Err(SandboxRefusal::Dead),
+        (Creating | FallingAsleep | Waking, Run | Use | Pause | Resume | Seal | Sleep | Wake) => Ok(HostAction::Join),
+        (Running, Run | Resume | Wake) => Ok(HostAction::Stay),
+        (Running, Use) => Ok(HostAction::Serve),
+        (Running, Pause) => Ok(HostAction::Halt),
+        (Running, Seal) => Ok(HostAction::Seal),
+        (Running | Paused, Sleep) => Ok(HostAction::PutToSleep),
+        (Paused, Pause) => Ok(HostAction::Stay),
+        (Paused, Run | Resume | Wake) => Ok(HostAction::Continue),
+        (Paused, Use | Seal) => Err(SandboxRefusal::Paused),
+        (Asleep, Sleep) => Ok(HostAction::Stay),
+        (Asleep, Run | Use | Wake | Seal) => Ok(HostAction::Restore),
+        (Asleep, Pause | Resume) => Err(SandboxRefusal::Asleep),
     }
 }
 
@@ -174,7 +176,16 @@ pub fn step(now: &SandboxState, ask: Ask) -> Result<Next, Refusal> {
 mod tests {
     use super::*;
 
-    const ASKS: [Ask; 8] = [Ask::Run, Ask::Use, Ask::Pause, Ask::Resume, Ask::Seal, Ask::Sleep, Ask::Wake, Ask::Remove];
+    const ASKS: [SandboxRequest; 8] = [
+        SandboxRequest::Run,
+        SandboxRequest::Use,
+        SandboxRequest::Pause,
+        SandboxRequest::Resume,
+        SandboxRequest::Seal,
+        SandboxRequest::Sleep,
+        SandboxRequest::Wake,
+        SandboxRequest::Remove,
+    ];
 
     fn states() -> [SandboxState; 8] {
         use SandboxState::{Asleep, Creating, Failed, FallingAsleep, Paused, Running, Stopping, Waking};
@@ -182,47 +193,47 @@ mod tests {
         [Creating, Running, Paused, FallingAsleep, Asleep, Waking, Stopping, failed]
     }
 
-    fn check(now: SandboxState, ask: Ask, expected: Result<Next, Refusal>) {
+    fn check(now: SandboxState, ask: SandboxRequest, expected: Result<HostAction, SandboxRefusal>) {
         assert_eq!(step(&now, ask), expected, "{now} asked to {ask:?}");
     }
 
     #[test]
     fn a_running_sandbox_serves_and_can_be_changed() {
-        check(SandboxState::Running, Ask::Use, Ok(Next::Serve));
-        check(SandboxState::Running, Ask::Run, Ok(Next::Stay));
-        check(SandboxState::Running, Ask::Wake, Ok(Next::Stay));
-        check(SandboxState::Running, Ask::Sleep, Ok(Next::PutToSleep));
-        check(SandboxState::Running, Ask::Remove, Ok(Next::TakeDown));
+        check(SandboxState::Running, SandboxRequest::Use, Ok(HostAction::Serve));
+        check(SandboxState::Running, SandboxRequest::Run, Ok(HostAction::Stay));
+        check(SandboxState::Running, SandboxRequest::Wake, Ok(HostAction::Stay));
+        check(SandboxState::Running, SandboxRequest::Sleep, Ok(HostAction::PutToSleep));
+        check(SandboxState::Running, SandboxRequest::Remove, Ok(HostAction::TakeDown));
     }
 
     #[test]
     fn every_use_wakes_but_none_resumes() {
-        check(SandboxState::Asleep, Ask::Use, Ok(Next::Restore));
-        check(SandboxState::Asleep, Ask::Seal, Ok(Next::Restore));
-        check(SandboxState::Paused, Ask::Use, Err(Refusal::Paused));
-        check(SandboxState::Paused, Ask::Resume, Ok(Next::Continue));
+        check(SandboxState::Asleep, SandboxRequest::Use, Ok(HostAction::Restore));
+        check(SandboxState::Asleep, SandboxRequest::Seal, Ok(HostAction::Restore));
+        check(SandboxState::Paused, SandboxRequest::Use, Err(SandboxRefusal::Paused));
+        check(SandboxState::Paused, SandboxRequest::Resume, Ok(HostAction::Continue));
     }
 
     #[test]
     fn removal_works_from_every_state() {
         for now in states() {
-            assert!(step(&now, Ask::Remove).is_ok(), "{now}");
+            assert!(step(&now, SandboxRequest::Remove).is_ok(), "{now}");
         }
     }
 
     #[test]
     fn asking_during_a_change_waits_for_it() {
         for now in states().into_iter().filter(|now| now.is_changing() && *now != SandboxState::Stopping) {
-            for ask in ASKS.into_iter().filter(|ask| *ask != Ask::Remove) {
-                check(now.clone(), ask, Ok(Next::Join));
+            for ask in ASKS.into_iter().filter(|ask| *ask != SandboxRequest::Remove) {
+                check(now.clone(), ask, Ok(HostAction::Join));
             }
         }
     }
 
     #[test]
     fn the_dead_and_the_leaving_refuse_work() {
-        check(SandboxState::Stopping, Ask::Use, Err(Refusal::Gone));
-        check(SandboxState::Failed { reason: "killed".into() }, Ask::Use, Err(Refusal::Dead));
+        check(SandboxState::Stopping, SandboxRequest::Use, Err(SandboxRefusal::Gone));
+        check(SandboxState::Failed { reason: "killed".into() }, SandboxRequest::Use, Err(SandboxRefusal::Dead));
     }
 
     #[test]

@@ -12,12 +12,12 @@ pub struct VolumeMount {
     pub volume: VolumeId,
     /// Mount point in the guest: absolute, without `.` or `..`, not the root.
     pub path: String,
-    pub access: Access,
+    pub access: VolumeAccess,
 }
 
 /// How a sandbox may use a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum VolumeAccess {
     /// Any number of sandboxes at once.
     ReadOnly,
     /// One sandbox at a time, without readers.

@@ -21,7 +21,7 @@ const ATTEMPTS: usize = 8;
 
 /// Limits for all processes of a group together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct CgroupLimits {
     /// Hundredths of a CPU.
     pub cpu_percent: u32,
     pub memory_bytes: u64,
@@ -60,7 +60,7 @@ impl CgroupError {
 
 /// The control group trees of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hierarchy {
+pub enum CgroupHierarchy {
     /// One tree. The path is the folder below which groups are made.
     Unified(PathBuf),
     /// One tree per controller, in the order of [`CONTROLLERS`].
@@ -69,12 +69,12 @@ pub enum Hierarchy {
 
 /// One group, in all trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    hierarchy: Hierarchy,
+pub struct Cgroup {
+    hierarchy: CgroupHierarchy,
     name: String,
 }
 
-impl Hierarchy {
+impl CgroupHierarchy {
     /// Finds the trees of this host that this process may use.
     pub fn find() -> Result<Self, CgroupError> {
         let read = |path: &str| {
@@ -84,7 +84,7 @@ impl Hierarchy {
         if let Some(top) = unified_mount(&mounts) {
             let offered = fs::read_to_string(top.join("cgroup.controllers")).unwrap_or_default();
             if CONTROLLERS.iter().all(|name| offered.split_whitespace().any(|word| word == *name)) {
-                return Ok(Hierarchy::Unified(top));
+                return Ok(CgroupHierarchy::Unified(top));
             }
         }
         let own = read("/proc/self/cgroup")?;
@@ -92,14 +92,14 @@ impl Hierarchy {
         let missing: Vec<&str> =
             CONTROLLERS.iter().zip(&found).filter(|(_, folder)| folder.is_none()).map(|(name, _)| *name).collect();
         match found {
-            [Some(cpu), Some(memory), Some(pids)] => Ok(Hierarchy::Separate([cpu, memory, pids])),
+            [Some(cpu), Some(memory), Some(pids)] => Ok(CgroupHierarchy::Separate([cpu, memory, pids])),
             _ => Err(CgroupError::Missing(missing.join(", "))),
         }
     }
 
     /// Names a group. The group need not exist.
-    pub fn group(&self, name: &str) -> Group {
-        Group { hierarchy: self.clone(), name: name.to_owned() }
+    pub fn group(&self, name: &str) -> Cgroup {
+        Cgroup { hierarchy: self.clone(), name: name.to_owned() }
     }
 
     /// Lists the groups right below a group, in any of the trees.
@@ -117,23 +117,23 @@ impl Hierarchy {
 
     fn tops(&self) -> &[PathBuf] {
         match self {
-            Hierarchy::Unified(top) => std::slice::from_ref(top),
-            Hierarchy::Separate(tops) => tops,
+            CgroupHierarchy::Unified(top) => std::slice::from_ref(top),
+            CgroupHierarchy::Separate(tops) => tops,
         }
     }
 }
 
-impl Group {
+impl Cgroup {
     /// The group of a process, if it has this name. The process that made the group may have run
     /// elsewhere in the trees.
-    pub fn of(pid: u32, name: &str) -> Option<Group> {
+    pub fn of(pid: u32, name: &str) -> Option<Cgroup> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
         let theirs = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-        let hierarchy = match Hierarchy::find().ok()? {
-            Hierarchy::Unified(top) => {
-                theirs.lines().any(|line| line == format!("0::/{name}")).then_some(Hierarchy::Unified(top))
+        let hierarchy = match CgroupHierarchy::find().ok()? {
+            CgroupHierarchy::Unified(top) => {
+                theirs.lines().any(|line| line == format!("0::/{name}")).then_some(CgroupHierarchy::Unified(top))
             }
-            Hierarchy::Separate(_) => {
+            CgroupHierarchy::Separate(_) => {
                 let top = |controller| {
                     let folder = separate_folder(&mounts, &theirs, controller)?;
                     folder
@@ -141,7 +141,7 @@ impl Group {
                         .then(|| folder.ancestors().nth(name.split('/').count()).map(PathBuf::from))?
                 };
                 let [cpu, memory, pids] = CONTROLLERS.map(top);
-                Some(Hierarchy::Separate([cpu?, memory?, pids?]))
+                Some(CgroupHierarchy::Separate([cpu?, memory?, pids?]))
             }
         };
         hierarchy.map(|hierarchy| hierarchy.group(name))
@@ -150,22 +150,24 @@ impl Group {
     /// Sets the memory limit for all processes in the group and below it. The group must exist.
     pub fn limit_memory(&self, bytes: u64) -> Result<(), CgroupError> {
         let file = match &self.hierarchy {
-            Hierarchy::Unified(top) => top.join(&self.name).join("memory.max"),
-            Hierarchy::Separate([_, memory, _]) => memory.join(&self.name).join("memory.limit_in_bytes"),
+            CgroupHierarchy::Unified(top) => top.join(&self.name).join("memory.max"),
+            CgroupHierarchy::Separate([_, memory, _]) => memory.join(&self.name).join("memory.limit_in_bytes"),
         };
         write(&file, &bytes.to_string())
     }
 
     /// The parent group, or `None` for a group at the top.
-    pub fn above(&self) -> Option<Group> {
+    pub fn above(&self) -> Option<Cgroup> {
         self.name.rsplit_once('/').map(|(above, _)| self.hierarchy.group(above))
     }
 
     /// Makes the group, if it does not exist, and sets its limits.
-    pub fn limit(&self, limits: &Limits) -> Result<(), CgroupError> {
+    pub fn limit(&self, limits: &CgroupLimits) -> Result<(), CgroupError> {
         let limited = match &self.hierarchy {
-            Hierarchy::Unified(top) => make_unified(top, &self.name).and_then(|folder| limit_unified(&folder, limits)),
-            Hierarchy::Separate(tops) => {
+            CgroupHierarchy::Unified(top) => {
+                make_unified(top, &self.name).and_then(|folder| limit_unified(&folder, limits))
+            }
+            CgroupHierarchy::Separate(tops) => {
                 let make = |top: &PathBuf| make_below(top, &self.name, |_| Ok(())).map(drop);
                 tops.iter().try_for_each(make).and_then(|()| limit_separate(tops, &self.name, limits))
             }
@@ -190,7 +192,7 @@ impl Group {
 
     /// Moves a process with all its threads into the group. The kernel waits for every CPU, which
     /// may take milliseconds.
-    pub fn bring(&self, pid: u32) -> Result<(), CgroupError> {
+    pub fn add_process(&self, pid: u32) -> Result<(), CgroupError> {
         let enter = |top: &PathBuf| write(&top.join(&self.name).join("cgroup.procs"), &pid.to_string());
         self.hierarchy.tops().iter().try_for_each(enter)
     }
@@ -198,8 +200,8 @@ impl Group {
     /// Counts the processes that were killed because the group had no memory left.
     pub fn memory_kills(&self) -> u64 {
         let file = match &self.hierarchy {
-            Hierarchy::Unified(top) => top.join(&self.name).join("memory.events"),
-            Hierarchy::Separate([_, memory, _]) => memory.join(&self.name).join("memory.oom_control"),
+            CgroupHierarchy::Unified(top) => top.join(&self.name).join("memory.events"),
+            CgroupHierarchy::Separate([_, memory, _]) => memory.join(&self.name).join("memory.oom_control"),
         };
         counter(&fs::read_to_string(file).unwrap_or_default(), "oom_kill")
     }
@@ -208,11 +210,11 @@ impl Group {
     /// killed because of a limit above it.
     pub fn reached_memory_limit(&self) -> bool {
         match &self.hierarchy {
-            Hierarchy::Unified(top) => {
+            CgroupHierarchy::Unified(top) => {
                 let events = fs::read_to_string(top.join(&self.name).join("memory.events")).unwrap_or_default();
                 counter(&events, "max") > 0
             }
-            Hierarchy::Separate([_, memory, _]) => {
+            CgroupHierarchy::Separate([_, memory, _]) => {
                 let failures = fs::read_to_string(memory.join(&self.name).join("memory.failcnt")).unwrap_or_default();
                 failures.trim() != "0"
             }
@@ -301,7 +303,7 @@ fn make_unified(top: &Path, name: &str) -> Result<PathBuf, CgroupError> {
     })
 }
 
-fn limit_unified(folder: &Path, limits: &Limits) -> Result<(), CgroupError> {
+fn limit_unified(folder: &Path, limits: &CgroupLimits) -> Result<(), CgroupError> {
     let quota = quota_us(limits);
     write(&folder.join("cpu.max"), &format!("{quota} {PERIOD_US}"))?;
     write(&folder.join("memory.max"), &limits.memory_bytes.to_string())?;
@@ -313,7 +315,7 @@ fn limit_unified(folder: &Path, limits: &Limits) -> Result<(), CgroupError> {
     Ok(())
 }
 
-fn limit_separate(tops: &[PathBuf; 3], name: &str, limits: &Limits) -> Result<(), CgroupError> {
+fn limit_separate(tops: &[PathBuf; 3], name: &str, limits: &CgroupLimits) -> Result<(), CgroupError> {
     let [cpu, memory, pids] = tops.each_ref().map(|top| top.join(name));
     let quota = quota_us(limits);
     write(&cpu.join("cpu.cfs_period_us"), &PERIOD_US.to_string())?;
@@ -326,7 +328,7 @@ fn limit_separate(tops: &[PathBuf; 3], name: &str, limits: &Limits) -> Result<()
     Ok(())
 }
 
-fn quota_us(limits: &Limits) -> u64 {
+fn quota_us(limits: &CgroupLimits) -> u64 {
     u64::from(limits.cpu_percent) * PERIOD_US / 100
 }
 
@@ -381,7 +383,7 @@ mod tests {
     use super::*;
     use crate::oom;
 
-    const LIMITS: Limits = Limits { cpu_percent: 150, memory_bytes: 64 << 20, pids: 7 };
+    const LIMITS: CgroupLimits = CgroupLimits { cpu_percent: 150, memory_bytes: 64 << 20, pids: 7 };
 
     const MOUNTS: &str = "\
 30 25 0:26 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct
@@ -437,14 +439,14 @@ mod tests {
         const HOST_MIB: u64 = 320;
         const SERVER_MIB: usize = 96;
         const MACHINES_MIB: u64 = 160;
-        let tree = Hierarchy::find().unwrap();
+        let tree = CgroupHierarchy::find().unwrap();
         let host = format!("pandastack-test-host-{}", std::process::id());
-        let limits = |mib: u64| Limits { cpu_percent: 100, memory_bytes: mib << 20, pids: 16 };
+        let limits = |mib: u64| CgroupLimits { cpu_percent: 100, memory_bytes: mib << 20, pids: 16 };
         let own = tree.group(&format!("{host}/server"));
         own.limit(&limits(HOST_MIB)).unwrap();
         own.above().unwrap().limit_memory(HOST_MIB << 20).unwrap();
         let mut server = dirty(SERVER_MIB);
-        own.bring(server.id()).unwrap();
+        own.add_process(server.id()).unwrap();
         // May be refused even for root. The limit must be enough then.
         let _ = oom::set_score(server.id(), oom::SERVER_SCORE);
         go(&mut server);
@@ -455,7 +457,7 @@ mod tests {
             group.limit(&limits(80)).unwrap();
             group.above().unwrap().limit_memory(MACHINES_MIB << 20).unwrap();
             let machine = dirty(60);
-            group.bring(machine.id()).unwrap();
+            group.add_process(machine.id()).unwrap();
             oom::set_score(machine.id(), oom::MACHINE_SCORE).unwrap();
             machines.push((group, machine));
         }
@@ -465,7 +467,7 @@ mod tests {
         for (_, machine) in &mut machines {
             says_dirty(machine);
         }
-        let killed: Vec<&Group> =
+        let killed: Vec<&Cgroup> =
             machines.iter().map(|(group, _)| group).filter(|group| group.memory_kills() > 0).collect();
         let own_fault = killed.iter().filter(|group| group.reached_memory_limit()).count();
         let (kills, alive_server) = (killed.len(), server.try_wait().unwrap().is_none());
@@ -497,7 +499,7 @@ mod tests {
         }
         let files = ["cpu.max", "memory.max", "pids.max", "memory.events"];
         files.iter().for_each(|name| fs::write(folder.join(name), "").unwrap());
-        let tree = Hierarchy::Unified(top.clone());
+        let tree = CgroupHierarchy::Unified(top.clone());
         let group = tree.group("a/b");
         group.limit(&LIMITS).unwrap();
         let read = |name: &str| fs::read_to_string(top.join(name)).unwrap();
@@ -515,7 +517,7 @@ mod tests {
 
     #[test]
     fn a_process_that_takes_too_much_is_killed_and_counted() {
-        let tree = Hierarchy::find().unwrap();
+        let tree = CgroupHierarchy::find().unwrap();
         let name = format!("pandastack-test-{}/one", std::process::id());
         let group = tree.group(&name);
         group.limit(&LIMITS).unwrap();

@@ -42,7 +42,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::jail::{Launch, launch};
+    use crate::jail::{JailLaunch, launch};
 
     #[test]
     fn the_soft_limit_is_raised_and_programs_keep_the_first() {
@@ -54,7 +54,7 @@ mod tests {
         let (nothing, netns) = (File::open("/dev/null").unwrap(), File::open("/proc/self/ns/net").unwrap());
         let (mut said, theirs) = pipe().unwrap();
         let words = |words: &[&str]| words.iter().map(|word| CString::new(*word).unwrap()).collect::<Vec<_>>();
-        let program = launch(&Launch {
+        let program = launch(&JailLaunch {
             program: c"/bin/sh",
             argv: &words(&["sh", "-c", "ulimit -n; ulimit -Hn"]),
             env: &[],

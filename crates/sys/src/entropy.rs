@@ -24,11 +24,11 @@ struct Pool {
 
 /// An open handle on the kernel's random generator.
 #[derive(Debug)]
-pub struct Random {
+pub struct RandomDevice {
     device: File,
 }
 
-impl Random {
+impl RandomDevice {
     /// Opens the generator.
     pub fn open() -> io::Result<Self> {
         Ok(Self { device: File::options().read(true).write(true).open("/dev/urandom")? })

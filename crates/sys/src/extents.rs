@@ -13,20 +13,20 @@ const UNWRITTEN: u32 = 0x800;
 
 /// The kernel's `struct fiemap`, with space for some extents.
 #[repr(C)]
-pub struct Map {
+pub struct Fiemap {
     start: u64,
     length: u64,
     flags: u32,
     mapped: u32,
     count: u32,
     reserved: u32,
-    extents: [Extent; AT_ONCE],
+    extents: [FiemapExtent; AT_ONCE],
 }
 
 /// The kernel's `struct fiemap_extent`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Extent {
+struct FiemapExtent {
     logical: u64,
     physical: u64,
     length: u64,
@@ -35,22 +35,22 @@ struct Extent {
     reserved: [u32; 3],
 }
 
-const HEADER_BYTES: usize = std::mem::offset_of!(Map, extents);
+const HEADER_BYTES: usize = std::mem::offset_of!(Fiemap, extents);
 
 mod ioctl {
     // The request number covers the header only. The header states the length of the array after
     // it.
-    nix::ioctl_readwrite_bad!(fiemap, nix::request_code_readwrite!(b'f', 11, super::HEADER_BYTES), super::Map);
+    nix::ioctl_readwrite_bad!(fiemap, nix::request_code_readwrite!(b'f', 11, super::HEADER_BYTES), super::Fiemap);
 }
 
 /// Lists the device ranges of a file's blocks that are allocated but never written, in file order.
 pub fn unwritten(file: &File) -> io::Result<Vec<Range<u64>>> {
     let mut found = Vec::new();
-    let none = Extent { logical: 0, physical: 0, length: 0, reserved_long: [0; 2], flags: 0, reserved: [0; 3] };
+    let none = FiemapExtent { logical: 0, physical: 0, length: 0, reserved_long: [0; 2], flags: 0, reserved: [0; 3] };
     let (mut start, count) = (0, AT_ONCE as u32);
     loop {
         let length = u64::MAX - start;
-        let mut map = Map { start, length, flags: 0, mapped: 0, count, reserved: 0, extents: [none; AT_ONCE] };
+        let mut map = Fiemap { start, length, flags: 0, mapped: 0, count, reserved: 0, extents: [none; AT_ONCE] };
         // SAFETY: FIEMAP reads and writes one header and at most as many extents after it as the
         // header's count, which are there.
         unsafe { ioctl::fiemap(file.as_raw_fd(), &raw mut map) }?;

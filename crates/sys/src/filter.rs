@@ -2,7 +2,8 @@
 //! no machine needs and that reach deep into the kernel (see `REFUSED`), new namespaces, and all
 //! sockets but local ones: some other kinds (`AF_VSOCK`) belong to no network namespace.
 //!
-//! It can hold `openat` with exactly `O_RDWR` until the [`Listener`] answers. Needs Linux 5.14.
+//! It can hold `openat` with exactly `O_RDWR` until the [`SeccompListener`] answers. Needs Linux
+//! 5.14.
 #![allow(unsafe_code)]
 
 use std::{
@@ -16,19 +17,19 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// Whether opens for reading and writing are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opens {
+pub enum OpenCalls {
     Free,
-    /// Held until a [`Listener`] answers with a read-only descriptor.
+    /// Held until a [`SeccompListener`] answers with a read-only descriptor.
     Held,
 }
 
 /// Receives the calls that the kernel holds.
 #[derive(Debug)]
-pub struct Listener {
+pub struct SeccompListener {
     fd: OwnedFd,
 }
 
-impl Listener {
+impl SeccompListener {
     /// Answers the first held call with a file and stops listening: later calls fail. Returns
     /// `false` if the process ended first.
     pub fn answer_with(self, file: BorrowedFd<'_>, patience: Duration) -> io::Result<bool> {
@@ -81,10 +82,10 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Receives the listener that a child has sent.
-pub(crate) fn receive(from: BorrowedFd<'_>) -> io::Result<Listener> {
+pub(crate) fn receive(from: BorrowedFd<'_>) -> io::Result<SeccompListener> {
     let mut byte = 0_u8;
     let mut part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-    let mut control = Control::default();
+    let mut control = DescriptorMessage::default();
     let mut message = control.message(&mut part);
     // SAFETY: `message` points to one byte and to `control`, which both outlive the call.
     let got = unsafe { libc::recvmsg(from.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
@@ -95,7 +96,7 @@ pub(crate) fn receive(from: BorrowedFd<'_>) -> io::Result<Listener> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     // SAFETY: the kernel has just made this descriptor for us.
-    Ok(Listener { fd: unsafe { OwnedFd::from_raw_fd(control.fd) } })
+    Ok(SeccompListener { fd: unsafe { OwnedFd::from_raw_fd(control.fd) } })
 }
 
 /// Installs a filter on the calling process, and sends the listener if one is requested.
@@ -115,7 +116,7 @@ pub(crate) unsafe fn install(filter: &[libc::sock_filter], listener_to: Option<R
     }
     let mut byte = 0_u8;
     let mut part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-    let mut control = Control { fd: listener as RawFd, ..Control::default() };
+    let mut control = DescriptorMessage { fd: listener as RawFd, ..DescriptorMessage::default() };
     let message = control.message(&mut part);
     // SAFETY: `message` points to one byte and to `control`, which both outlive the call.
     unsafe { libc::sendmsg(to, &raw const message, libc::MSG_NOSIGNAL) == 1 }
@@ -184,7 +185,7 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWCGROUP;
 
 /// Builds the filter: refusals, and the held open if requested.
-pub(crate) fn program(opens: Opens) -> Vec<libc::sock_filter> {
+pub(crate) fn program(opens: OpenCalls) -> Vec<libc::sock_filter> {
     let load = |at: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at as u32);
     let jump = |test: u32, value: u32, skip_if_not: u8| step(libc::BPF_JMP | test | libc::BPF_K, 0, skip_if_not, value);
     let equal = |value: libc::c_long, skip_if_not: u8| jump(libc::BPF_JEQ, value as u32, skip_if_not);
@@ -214,7 +215,7 @@ pub(crate) fn program(opens: Opens) -> Vec<libc::sock_filter> {
         steps.extend([equal(call, 4), argument(0), equal(libc::AF_UNIX.into(), 1), allow]);
         steps.push(refuse(libc::EAFNOSUPPORT));
     }
-    if opens == Opens::Held {
+    if opens == OpenCalls::Held {
         steps.extend([equal(libc::SYS_openat, 3), argument(2), equal(libc::O_RDWR.into(), 1)]);
         steps.push(answer(libc::SECCOMP_RET_USER_NOTIF));
     }
@@ -234,14 +235,14 @@ const X32_SYSCALLS: u32 = 0x4000_0000;
 
 /// Control data of a message that carries one descriptor.
 #[repr(C)]
-struct Control {
+struct DescriptorMessage {
     header: libc::cmsghdr,
     fd: RawFd,
     /// Control data is padded to whole words.
     padding: u32,
 }
 
-impl Default for Control {
+impl Default for DescriptorMessage {
     fn default() -> Self {
         let length = size_of::<libc::cmsghdr>() + size_of::<RawFd>();
         let header = libc::cmsghdr { cmsg_len: length, cmsg_level: libc::SOL_SOCKET, cmsg_type: libc::SCM_RIGHTS };
@@ -249,14 +250,14 @@ impl Default for Control {
     }
 }
 
-impl Control {
+impl DescriptorMessage {
     fn message(&mut self, part: &mut libc::iovec) -> libc::msghdr {
         // SAFETY: plain data for which all zeroes is a valid value.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = part;
         message.msg_iovlen = 1;
         message.msg_control = std::ptr::from_mut(self).cast();
-        message.msg_controllen = size_of::<Control>();
+        message.msg_controllen = size_of::<DescriptorMessage>();
         message
     }
 }
@@ -270,7 +271,7 @@ mod tests {
     use super::*;
 
     /// Simulates the filter for a call and returns the kernel's decision.
-    fn outcome(opens: Opens, arch: u32, call: u32, arguments: [u64; 6]) -> u32 {
+    fn outcome(opens: OpenCalls, arch: u32, call: u32, arguments: [u64; 6]) -> u32 {
         let steps = program(opens);
         let low = |word: u64| word as u32;
         let high = |word: u64| (word >> 32) as u32;
@@ -295,7 +296,7 @@ mod tests {
     fn check(call: libc::c_long, arguments: &[u64], expected: u32) {
         let mut all = [0; 6];
         all[..arguments.len()].copy_from_slice(arguments);
-        for opens in [Opens::Free, Opens::Held] {
+        for opens in [OpenCalls::Free, OpenCalls::Held] {
             let got = outcome(opens, AUDIT_ARCH_X86_64, call as u32, all);
             assert_eq!(got, expected, "call {call} with {arguments:?}, opens {opens:?}");
         }
@@ -323,7 +324,7 @@ mod tests {
             check(call | libc::c_long::from(X32_SYSCALLS), &[], refused(libc::ENOSYS));
             // A 32-bit program, and another architecture.
             for arch in [0x4000_0003, 0xC000_00B7] {
-                assert_eq!(outcome(Opens::Free, arch, call as u32, [0; 6]), libc::SECCOMP_RET_KILL_PROCESS);
+                assert_eq!(outcome(OpenCalls::Free, arch, call as u32, [0; 6]), libc::SECCOMP_RET_KILL_PROCESS);
             }
         }
     }
@@ -352,7 +353,7 @@ mod tests {
     #[test]
     fn only_an_open_for_reading_and_writing_is_held() {
         let open = |flags: libc::c_int| {
-            outcome(Opens::Held, AUDIT_ARCH_X86_64, libc::SYS_openat as u32, [0, 0, flags as u64, 0, 0, 0])
+            outcome(OpenCalls::Held, AUDIT_ARCH_X86_64, libc::SYS_openat as u32, [0, 0, flags as u64, 0, 0, 0])
         };
         assert_eq!(open(libc::O_RDWR), libc::SECCOMP_RET_USER_NOTIF);
         for flags in [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR | libc::O_CLOEXEC] {

@@ -10,11 +10,11 @@ use std::{
 
 /// A socket through which interfaces are changed.
 #[derive(Debug)]
-pub struct Interfaces {
+pub struct InterfaceSocket {
     socket: OwnedFd,
 }
 
-impl Interfaces {
+impl InterfaceSocket {
     /// Opens the control socket.
     pub fn open() -> io::Result<Self> {
         // SAFETY: plain system call; a non-negative result is a new descriptor that nothing else
@@ -111,7 +111,7 @@ mod tests {
     fn an_interface_runs_once_it_is_on() {
         let inside = || {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
-            let interfaces = Interfaces::open().unwrap();
+            let interfaces = InterfaceSocket::open().unwrap();
             assert!(!interfaces.runs("lo").unwrap());
             interfaces.bring_up("lo").unwrap();
             assert!(interfaces.runs("lo").unwrap());

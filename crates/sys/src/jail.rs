@@ -17,8 +17,8 @@ use std::{
 };
 
 use crate::{
-    filter::{self, Listener, Opens},
-    mounts::{Root, Tree, put},
+    filter::{self, OpenCalls, SeccompListener},
+    mounts::{MountNamespace, MountTree, put},
     pidfd::Pidfd,
 };
 
@@ -36,7 +36,7 @@ const HOSTNAME: &CStr = c"machine";
 
 /// A program to start, and its limits.
 #[derive(Debug)]
-pub struct Launch<'a> {
+pub struct JailLaunch<'a> {
     /// Path inside the jail.
     pub program: &'a CStr,
     pub argv: &'a [CString],
@@ -49,33 +49,34 @@ pub struct Launch<'a> {
     /// Longest file that the program may write, in bytes.
     pub file_bytes_max: u64,
     /// Without a cell only the network and the control groups are separate.
-    pub cell: Option<Cell<'a>>,
+    pub cell: Option<Confinement<'a>>,
 }
 
 /// Root, mounts and user of a jailed program.
 #[derive(Debug)]
-pub struct Cell<'a> {
-    pub root: &'a Root,
+pub struct Confinement<'a> {
+    pub root: &'a MountNamespace,
     /// Trees, and the places in the root where they are mounted.
-    pub mounts: &'a [(Tree, CString)],
+    pub mounts: &'a [(MountTree, CString)],
     /// User id, and also the group id.
     pub user: u32,
-    /// Whether opens for reading and writing are held, to be answered through [`Jailed::opens`].
-    pub opens: Opens,
+    /// Whether opens for reading and writing are held, to be answered through
+    /// [`JailedProcess::opens`].
+    pub opens: OpenCalls,
 }
 
 /// A started program. The caller reaps it.
 #[derive(Debug)]
-pub struct Jailed {
+pub struct JailedProcess {
     /// Process id in the host's namespace.
     pub pid: u32,
     pub handle: Pidfd,
-    pub opens: Option<Listener>,
+    pub opens: Option<SeccompListener>,
 }
 
 /// The step of the child that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum JailStep {
     Session,
     Groups,
     Network,
@@ -97,11 +98,11 @@ pub enum JailError {
     #[error("create a process")]
     Clone(#[source] io::Error),
     #[error("prepare the process ({step:?})")]
-    Child { step: Step, cause: io::Error },
+    Child { step: JailStep, cause: io::Error },
 }
 
 /// The child's input, in forms that need no allocation.
-struct Order<'a> {
+struct ChildInput<'a> {
     program: *const c_char,
     argv: *const *const c_char,
     env: *const *const c_char,
@@ -110,27 +111,27 @@ struct Order<'a> {
     netns: RawFd,
     groups: &'a [BorrowedFd<'a>],
     file_bytes_max: u64,
-    cell: Option<&'a Cell<'a>>,
+    cell: Option<&'a Confinement<'a>>,
     filter: &'a [libc::sock_filter],
     opens: Option<RawFd>,
     /// Limit on open descriptors. `None` keeps ours.
     open_files: Option<libc::rlimit>,
     /// Written by the child. The parent reads it when the child no longer shares our memory.
-    failed: Option<(Step, c_int)>,
+    failed: Option<(JailStep, c_int)>,
 }
 
 /// Starts a program and returns when the child runs it.
-pub fn launch(launch: &Launch<'_>) -> Result<Jailed, JailError> {
+pub fn launch(launch: &JailLaunch<'_>) -> Result<JailedProcess, JailError> {
     let argv = pointers(launch.argv);
     let env = pointers(launch.env);
     let above = launch.descriptors.len() as c_int;
     let lift = |fd: &BorrowedFd<'_>| lift(*fd, above).map_err(JailError::Clone);
     let descriptors = launch.descriptors.iter().map(lift).collect::<Result<Vec<_>, _>>()?;
-    let held = launch.cell.as_ref().is_some_and(|cell| cell.opens == Opens::Held);
+    let held = launch.cell.as_ref().is_some_and(|cell| cell.opens == OpenCalls::Held);
     let sockets = held.then(filter::pair).transpose().map_err(JailError::Clone)?;
     let theirs = sockets.as_ref().map(|(_, theirs)| lift(&theirs.as_fd())).transpose()?;
     let filter = launch.cell.as_ref().map(|cell| filter::program(cell.opens)).unwrap_or_default();
-    let mut order = Order {
+    let mut order = ChildInput {
         program: launch.program.as_ptr(),
         argv: argv.as_ptr(),
         env: env.as_ptr(),
@@ -156,9 +157,9 @@ pub fn launch(launch: &Launch<'_>) -> Result<Jailed, JailError> {
         let _ = handle.kill();
         // SAFETY: as above.
         unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
-        JailError::Child { step: Step::Filter, cause }
+        JailError::Child { step: JailStep::Filter, cause }
     })?;
-    Ok(Jailed { pid: pid as u32, handle, opens })
+    Ok(JailedProcess { pid: pid as u32, handle, opens })
 }
 
 fn pointers(strings: &[CString]) -> Vec<*const c_char> {
@@ -178,7 +179,7 @@ fn lift(fd: BorrowedFd<'_>, above: c_int) -> io::Result<OwnedFd> {
 
 /// Runs [`child`] in a new process that shares our memory. Blocks until it runs the program or
 /// ends.
-fn clone_and_wait(order: &mut Order<'_>) -> io::Result<(c_int, Pidfd)> {
+fn clone_and_wait(order: &mut ChildInput<'_>) -> io::Result<(c_int, Pidfd)> {
     let mut flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
     if order.cell.is_some() {
         flags |= libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
@@ -210,9 +211,9 @@ fn clone_and_wait(order: &mut Order<'_>) -> io::Result<(c_int, Pidfd)> {
 
 /// Runs in the child before the program: system calls only, no allocation, no lock, no return.
 extern "C" fn child(order: *mut c_void) -> c_int {
-    // SAFETY: `clone_and_wait` passes a live, exclusive `Order` and waits until the child is done
-    // with it.
-    let order = unsafe { &mut *order.cast::<Order<'_>>() };
+    // SAFETY: `clone_and_wait` passes a live, exclusive `ChildInput` and waits until the child is
+    // done with it.
+    let order = unsafe { &mut *order.cast::<ChildInput<'_>>() };
     // SAFETY: see `become_program`; `order` holds valid pointers.
     let step = unsafe { become_program(order) };
     order.failed = Some((step, io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)));
@@ -227,20 +228,20 @@ extern "C" fn child(order: *mut c_void) -> c_int {
 /// Pointers in `order` must be valid, null-terminated where they are lists, and the caller must be
 /// the child of a CLONE_VFORK. Users are changed by raw system calls, because the C library's
 /// wrappers would signal the other threads of the parent, whose memory this still is.
-unsafe fn become_program(order: &Order<'_>) -> Step {
+unsafe fn become_program(order: &ChildInput<'_>) -> JailStep {
     unsafe {
         // A session of its own, so Ctrl-C in our terminal does not reach it.
         if libc::setsid() < 0 {
-            return Step::Session;
+            return JailStep::Session;
         }
         for group in order.groups {
             // Zero means the writing process, in any process namespace.
             if libc::write(group.as_raw_fd(), c"0".as_ptr().cast(), 1) != 1 {
-                return Step::Groups;
+                return JailStep::Groups;
             }
         }
         if libc::setns(order.netns, libc::CLONE_NEWNET) < 0 {
-            return Step::Network;
+            return JailStep::Network;
         }
         if let Some(cell) = order.cell
             && let Err(step) = enter(cell)
@@ -249,21 +250,21 @@ unsafe fn become_program(order: &Order<'_>) -> Step {
         }
         for (target, source) in order.descriptors.iter().enumerate() {
             if libc::dup2(source.as_raw_fd(), target as c_int) < 0 {
-                return Step::Descriptors;
+                return JailStep::Descriptors;
             }
         }
         let (above, cloexec) = (order.descriptors.len(), libc::CLOSE_RANGE_CLOEXEC);
         if libc::syscall(libc::SYS_close_range, above, libc::c_uint::MAX, cloexec) < 0 {
-            return Step::Descriptors;
+            return JailStep::Descriptors;
         }
         let longest = libc::rlimit { rlim_cur: order.file_bytes_max, rlim_max: order.file_bytes_max };
         if libc::setrlimit(libc::RLIMIT_FSIZE, &raw const longest) < 0 {
-            return Step::Limits;
+            return JailStep::Limits;
         }
         if let Some(limit) = &order.open_files
             && libc::setrlimit(libc::RLIMIT_NOFILE, ptr::from_ref(limit)) < 0
         {
-            return Step::Limits;
+            return JailStep::Limits;
         }
         if let Some(cell) = order.cell
             && let Err(step) = give_up_rights(cell.user)
@@ -275,10 +276,10 @@ unsafe fn become_program(order: &Order<'_>) -> Step {
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
         if !order.filter.is_empty() && !filter::install(order.filter, order.opens) {
-            return Step::Filter;
+            return JailStep::Filter;
         }
         libc::execve(order.program, order.argv, order.env);
-        Step::Program
+        JailStep::Program
     }
 }
 
@@ -286,22 +287,22 @@ unsafe fn become_program(order: &Order<'_>) -> Step {
 ///
 /// # Safety
 /// As [`become_program`].
-unsafe fn enter(cell: &Cell<'_>) -> Result<(), Step> {
+unsafe fn enter(cell: &Confinement<'_>) -> Result<(), JailStep> {
     unsafe {
         // Enters the shared root, then makes a private copy of it.
         if libc::setns(cell.root.as_fd().as_raw_fd(), libc::CLONE_NEWNS) < 0 || libc::unshare(libc::CLONE_NEWNS) < 0 {
-            return Err(Step::Root);
+            return Err(JailStep::Root);
         }
         for (tree, at) in cell.mounts {
             if !put(tree.as_fd().as_raw_fd(), at.as_ptr()) {
-                return Err(Step::Mounts);
+                return Err(JailStep::Mounts);
             }
         }
         let length = HOSTNAME.to_bytes().len();
         if libc::sethostname(HOSTNAME.as_ptr(), length) < 0
             || libc::syscall(libc::SYS_setdomainname, c"".as_ptr(), 0) < 0
         {
-            return Err(Step::Hostname);
+            return Err(JailStep::Hostname);
         }
     }
     Ok(())
@@ -311,18 +312,18 @@ unsafe fn enter(cell: &Cell<'_>) -> Result<(), Step> {
 ///
 /// # Safety
 /// As [`become_program`].
-unsafe fn give_up_rights(user: u32) -> Result<(), Step> {
+unsafe fn give_up_rights(user: u32) -> Result<(), JailStep> {
     unsafe {
         // A core dump would write the guest's memory to the host's disk.
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         if libc::setrlimit(libc::RLIMIT_CORE, &raw const none) < 0 {
-            return Err(Step::Limits);
+            return Err(JailStep::Limits);
         }
         for capability in 0..CAPABILITIES_MAX {
             if libc::prctl(libc::PR_CAPBSET_DROP, capability as libc::c_ulong, 0, 0, 0) < 0 {
                 match *libc::__errno_location() {
                     libc::EINVAL if capability > 0 => break,
-                    _ => return Err(Step::Capabilities),
+                    _ => return Err(JailStep::Capabilities),
                 }
             }
         }
@@ -330,17 +331,17 @@ unsafe fn give_up_rights(user: u32) -> Result<(), Step> {
             || libc::syscall(libc::SYS_setresgid, user, user, user) < 0
             || libc::syscall(libc::SYS_setresuid, user, user, user) < 0
         {
-            return Err(Step::User);
+            return Err(JailStep::User);
         }
         // Leaving user 0 has cleared the effective and permitted sets. This clears the inheritable
         // set.
         let header = CapabilityHeader { version: LINUX_CAPABILITY_VERSION_3, pid: 0 };
         let empty = [[0_u32; 3]; 2];
         if libc::syscall(libc::SYS_capset, &raw const header, &raw const empty) < 0 {
-            return Err(Step::Capabilities);
+            return Err(JailStep::Capabilities);
         }
         if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 {
-            return Err(Step::Privileges);
+            return Err(JailStep::Privileges);
         }
     }
     Ok(())
@@ -365,7 +366,7 @@ mod tests {
     fn written(line: &str, file_bytes_max: u64) -> u64 {
         let (null, output) = (File::open("/dev/null").unwrap(), tempfile::tempfile().unwrap());
         let netns = File::open("/proc/self/ns/net").unwrap();
-        let jailed = launch(&Launch {
+        let jailed = launch(&JailLaunch {
             program: c"/bin/sh",
             argv: &["sh", "-c", line].map(|word| CString::new(word).unwrap()),
             env: &[],

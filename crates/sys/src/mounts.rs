@@ -1,7 +1,7 @@
-//! Mount namespaces with chosen contents. A [`Root`] is made once: a read-only tree with some host
-//! folders and empty places. A jailed process takes a copy (see `jail`) and mounts its own
-//! [`Tree`]s on the places. A copy is cheap, because the root holds no other mounts of the host.
-//! Needs Linux 5.12. Never moves the calling thread.
+//! Mount namespaces with chosen contents. A [`MountNamespace`] is made once: a read-only tree with
+//! some host folders and empty places. A jailed process takes a copy (see `jail`) and mounts its
+//! own [`MountTree`]s on the places. A copy is cheap, because the root holds no other mounts of the
+//! host. Needs Linux 5.12. Never moves the calling thread.
 #![allow(unsafe_code)]
 
 use std::{
@@ -31,10 +31,10 @@ const ROOT_OPTIONS: &str = "size=64k,nr_inodes=64,mode=755";
 
 /// An entry of a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum RootEntry {
     /// A host folder, read-only.
     Folder { at: String, of: PathBuf },
-    /// An empty file, to be covered by a [`Tree`].
+    /// An empty file, to be covered by a [`MountTree`].
     Place { at: String },
     /// A host device with its own node, usable by every user.
     Device { at: String, of: PathBuf },
@@ -42,28 +42,28 @@ pub enum Entry {
 
 /// A mount namespace, which exists as long as this handle.
 #[derive(Debug)]
-pub struct Root {
+pub struct MountNamespace {
     namespace: File,
 }
 
 /// A copy of a part of the host's mounts, not attached anywhere yet.
 #[derive(Debug)]
-pub struct Tree {
+pub struct MountTree {
     mount: OwnedFd,
 }
 
-/// Access through a [`Tree`]. Writing, set-user-id and devices are never allowed.
+/// Access through a [`MountTree`]. Writing, set-user-id and devices are never allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub enum MountAccess {
     Read,
     /// Read, and execute programs.
     Run,
 }
 
-impl Root {
+impl MountNamespace {
     /// Makes a root. `over` is any host folder. It is used as a mount point, in the new namespace
     /// only.
-    pub fn make(over: &Path, entries: &[Entry]) -> io::Result<Root> {
+    pub fn make(over: &Path, entries: &[RootEntry]) -> io::Result<MountNamespace> {
         thread::scope(|scope| {
             let thread = thread::Builder::new().name("jail-root".to_owned());
             let made = thread.spawn_scoped(scope, || make_here(over, entries))?;
@@ -72,21 +72,21 @@ impl Root {
     }
 }
 
-impl AsFd for Root {
+impl AsFd for MountNamespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.namespace.as_fd()
     }
 }
 
 /// Runs on a thread that ends afterwards, because the thread cannot return to its old namespace.
-fn make_here(over: &Path, entries: &[Entry]) -> io::Result<Root> {
+fn make_here(over: &Path, entries: &[RootEntry]) -> io::Result<MountNamespace> {
     unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS)?;
     let namespace = File::open("/proc/thread-self/ns/mnt")?;
     let none: Option<&str> = None;
     // New mounts must not propagate to the host, nor back.
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
     // Taken before `over` is mounted on, because `over` may be one of them or contain one.
-    let parts = entries.iter().map(Part::take).collect::<io::Result<Vec<_>>>()?;
+    let parts = entries.iter().map(PendingEntry::take).collect::<io::Result<Vec<_>>>()?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
     mount(Some("jail"), over, Some("tmpfs"), flags, Some(ROOT_OPTIONS))?;
     for (part, at) in parts {
@@ -98,22 +98,22 @@ fn make_here(over: &Path, entries: &[Entry]) -> io::Result<Root> {
     umount2(".", MntFlags::MNT_DETACH)?;
     chdir("/")?;
     mount(none, "/", none, flags | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY, none)?;
-    Ok(Root { namespace })
+    Ok(MountNamespace { namespace })
 }
 
 /// An entry that is not in the root yet.
-enum Part {
-    Folder(Tree),
+enum PendingEntry {
+    Folder(MountTree),
     Place,
     Device(u64),
 }
 
-impl Part {
-    fn take(entry: &Entry) -> io::Result<(Part, &str)> {
+impl PendingEntry {
+    fn take(entry: &RootEntry) -> io::Result<(PendingEntry, &str)> {
         Ok(match entry {
-            Entry::Folder { at, of } => (Part::Folder(Tree::of(of, Use::Run)?), at),
-            Entry::Place { at } => (Part::Place, at),
-            Entry::Device { at, of } => (Part::Device(fs::metadata(of)?.rdev()), at),
+            RootEntry::Folder { at, of } => (PendingEntry::Folder(MountTree::of(of, MountAccess::Run)?), at),
+            RootEntry::Place { at } => (PendingEntry::Place, at),
+            RootEntry::Device { at, of } => (PendingEntry::Device(fs::metadata(of)?.rdev()), at),
         })
     }
 
@@ -122,7 +122,7 @@ impl Part {
             make_public_folder(parent)?;
         }
         match self {
-            Part::Folder(tree) => {
+            PendingEntry::Folder(tree) => {
                 make_public_folder(path)?;
                 let at = CString::new(path.as_os_str().as_bytes())?;
                 // SAFETY: `at` is a C string.
@@ -130,8 +130,8 @@ impl Part {
                     return Err(io::Error::last_os_error());
                 }
             }
-            Part::Place => drop(File::create(path)?),
-            Part::Device(device) => {
+            PendingEntry::Place => drop(File::create(path)?),
+            PendingEntry::Device(device) => {
                 mknod(path, SFlag::S_IFCHR, Mode::empty(), device)?;
                 // `mknod` would apply the caller's umask.
                 fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
@@ -154,9 +154,9 @@ fn make_public_folder(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
-impl Tree {
+impl MountTree {
     /// Copies the mount at a path.
-    pub fn of(path: &Path, allowed: Use) -> io::Result<Tree> {
+    pub fn of(path: &Path, allowed: MountAccess) -> io::Result<MountTree> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC;
         // SAFETY: the path is a C string that lives through the call; the answer is a new
@@ -165,10 +165,10 @@ impl Tree {
         // SAFETY: the kernel has just returned this descriptor, and no other code holds it.
         let mount = unsafe { OwnedFd::from_raw_fd(checked(fd)?) };
         let mut set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-        if allowed == Use::Read {
+        if allowed == MountAccess::Read {
             set |= MOUNT_ATTR_NOEXEC;
         }
-        let attributes = Attributes { set, clear: 0, propagation: libc::MS_PRIVATE, userns: 0 };
+        let attributes = MountAttributes { set, clear: 0, propagation: libc::MS_PRIVATE, userns: 0 };
         // SAFETY: the descriptor is open, the empty path is a C string, and the kernel reads as
         // many bytes as the structure has.
         let result = unsafe {
@@ -178,15 +178,15 @@ impl Tree {
                 c"".as_ptr(),
                 libc::AT_EMPTY_PATH,
                 &raw const attributes,
-                size_of::<Attributes>(),
+                size_of::<MountAttributes>(),
             )
         };
         checked(result)?;
-        Ok(Tree { mount })
+        Ok(MountTree { mount })
     }
 }
 
-impl AsFd for Tree {
+impl AsFd for MountTree {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.mount.as_fd()
     }
@@ -212,7 +212,7 @@ const MOVE_MOUNT_F_EMPTY_PATH: u32 = 4;
 
 /// `struct mount_attr`.
 #[repr(C)]
-struct Attributes {
+struct MountAttributes {
     set: u64,
     clear: u64,
     propagation: u64,

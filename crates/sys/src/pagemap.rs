@@ -36,7 +36,7 @@ const FILE_PAGE: u64 = 1 << 61;
 
 /// A file mapped in another process, from its first byte on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mapping {
+pub struct FileMapping {
     pid: i32,
     address: u64,
     length: u64,
@@ -44,7 +44,7 @@ pub struct Mapping {
 
 /// A run of adjacent pages of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct PageRange {
     /// From the start of the mapping, which is also the start of the file.
     pub offset: u64,
     pub length: u64,
@@ -52,22 +52,22 @@ pub struct Extent {
 
 /// The pages of a mapping that its process has touched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Touched {
+pub struct TouchedPages {
     /// Changed pages: the process has private copies.
-    pub changed: Vec<Extent>,
+    pub changed: Vec<PageRange>,
     /// Pages that were only read: the file's pages, now in memory.
-    pub read: Vec<Extent>,
+    pub read: Vec<PageRange>,
 }
 
-impl Mapping {
+impl FileMapping {
     /// Finds a process's mapping of a file by the file's identity. The path may differ inside the
     /// process's mount namespace.
     pub fn of(pid: u32, file: &Path) -> io::Result<Self> {
         let wanted = fs::metadata(file)?;
         let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-        let mut found: Option<Mapping> = None;
+        let mut found: Option<FileMapping> = None;
         for line in maps.lines() {
-            let Some(map) = Line::parse(line) else { continue };
+            let Some(map) = MapsLine::parse(line) else { continue };
             if map.inode != wanted.ino() || !map.is_of(pid, &wanted) {
                 continue;
             }
@@ -75,7 +75,7 @@ impl Mapping {
             match &mut found {
                 None if map.offset == 0 => {
                     let (address, length) = (map.start, map.end - map.start);
-                    found = Some(Mapping { pid: pid as i32, address, length });
+                    found = Some(FileMapping { pid: pid as i32, address, length });
                 }
                 Some(whole) if whole.address + whole.length == map.start && whole.length == map.offset => {
                     whole.length += map.end - map.start;
@@ -88,11 +88,11 @@ impl Mapping {
     }
 
     /// Lists the pages that were touched, changed ones and read ones.
-    pub fn touched(&self) -> io::Result<Touched> {
+    pub fn touched(&self) -> io::Result<TouchedPages> {
         let pagemap = fs::File::open(format!("/proc/{}/pagemap", self.pid))?;
         let first = self.address / PAGE_BYTES;
         let pages = self.length / PAGE_BYTES;
-        let mut touched = Touched::default();
+        let mut touched = TouchedPages::default();
         let mut buffer = vec![0_u8; ENTRIES_PER_READ * 8];
         let mut page = 0;
         while page < pages {
@@ -113,7 +113,7 @@ impl Mapping {
     }
 
     /// Reads ranges of the mapping, one after the other, into a buffer of exactly their total size.
-    pub fn read(&self, pieces: &[Extent], mut into: &mut [u8]) -> io::Result<()> {
+    pub fn read(&self, pieces: &[PageRange], mut into: &mut [u8]) -> io::Result<()> {
         for group in pieces.chunks(PIECES_PER_CALL) {
             let wanted: usize = group.iter().map(|piece| piece.length as usize).sum();
             let remote: Vec<_> = group
@@ -154,26 +154,26 @@ pub fn buffer(bytes: usize) -> Vec<u8> {
 }
 
 /// Total length of extents.
-pub fn total(extents: &[Extent]) -> u64 {
+pub fn total(extents: &[PageRange]) -> u64 {
     extents.iter().map(|extent| extent.length).sum()
 }
 
-fn extend(extents: &mut Vec<Extent>, offset: u64) {
+fn extend(extents: &mut Vec<PageRange>, offset: u64) {
     match extents.last_mut() {
         Some(last) if last.offset + last.length == offset => last.length += PAGE_BYTES,
-        _ => extents.push(Extent { offset, length: PAGE_BYTES }),
+        _ => extents.push(PageRange { offset, length: PAGE_BYTES }),
     }
 }
 
 /// One line of `/proc/<pid>/maps`: `start-end perms offset major:minor inode name`.
-struct Line {
+struct MapsLine {
     start: u64,
     end: u64,
     offset: u64,
     inode: u64,
 }
 
-impl Line {
+impl MapsLine {
     fn parse(line: &str) -> Option<Self> {
         let hex = |text: &str| u64::from_str_radix(text, 16).ok();
         let mut words = line.split_whitespace();
@@ -181,7 +181,7 @@ impl Line {
         let (_perms, offset) = (words.next()?, words.next()?);
         let _device = words.next()?;
         let inode = words.next()?.parse().ok()?;
-        Some(Line { start: hex(start)?, end: hex(end)?, offset: hex(offset)?, inode })
+        Some(MapsLine { start: hex(start)?, end: hex(end)?, offset: hex(offset)?, inode })
     }
 
     /// Tells whether this line maps the file. Checks the mapping itself, because some file systems
@@ -223,9 +223,9 @@ sys.stdin.read()
             .unwrap();
         let mut line = String::new();
         io::BufRead::read_line(&mut io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line).unwrap();
-        let mapping = Mapping::of(child.id(), &folder).unwrap();
+        let mapping = FileMapping::of(child.id(), &folder).unwrap();
         let touched = mapping.touched().unwrap();
-        let expected = [Extent { offset: 2 * 4096, length: 8192 }, Extent { offset: 6 * 4096, length: 4096 }];
+        let expected = [PageRange { offset: 2 * 4096, length: 8192 }, PageRange { offset: 6 * 4096, length: 4096 }];
         assert_eq!(touched.changed, expected);
         assert!(touched.read.iter().any(|extent| extent.offset <= 4096 && extent.offset + extent.length > 4096));
         let mut bytes = vec![0; total(&touched.changed) as usize];
@@ -233,7 +233,7 @@ sys.stdin.read()
         assert_eq!((bytes[0], bytes[1], bytes[4096], bytes[8192]), (b'x', b'a', b'x', b'x'));
         child.stdin.take().unwrap().write_all(b"").unwrap();
         child.wait().unwrap();
-        assert!(Mapping::of(std::process::id(), &folder).is_err());
+        assert!(FileMapping::of(std::process::id(), &folder).is_err());
         fs::remove_file(&folder).unwrap();
     }
 }

@@ -15,7 +15,7 @@ pub struct Pidfd {
 
 /// How a child process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub enum ChildExit {
     Status(i32),
     Signal(i32),
 }
@@ -50,7 +50,7 @@ impl Pidfd {
 
     /// Takes the exit status of a child that has ended. `None` while it runs. Fails for processes
     /// that are not our children.
-    pub fn reap(&self) -> io::Result<Option<Exit>> {
+    pub fn reap(&self) -> io::Result<Option<ChildExit>> {
         // SAFETY: all zeroes is a valid `siginfo_t`.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         let id = self.fd.as_raw_fd() as libc::id_t;
@@ -62,8 +62,8 @@ impl Pidfd {
         // ended.
         let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
         Ok((pid != 0).then_some(match info.si_code {
-            libc::CLD_EXITED => Exit::Status(status),
-            _ => Exit::Signal(status),
+            libc::CLD_EXITED => ChildExit::Status(status),
+            _ => ChildExit::Signal(status),
         }))
     }
 }
@@ -96,7 +96,7 @@ mod tests {
         let mut poll = [nix::poll::PollFd::new(handle.as_fd(), nix::poll::PollFlags::POLLIN)];
         let patience = nix::poll::PollTimeout::try_from(Duration::from_secs(10)).unwrap();
         assert_eq!(nix::poll::poll(&mut poll, patience).unwrap(), 1);
-        assert_eq!(handle.reap().unwrap(), Some(Exit::Signal(libc::SIGKILL)));
+        assert_eq!(handle.reap().unwrap(), Some(ChildExit::Signal(libc::SIGKILL)));
         assert!(handle.reap().is_err(), "it is no child of ours any more");
         handle.kill().unwrap();
     }

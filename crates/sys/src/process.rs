@@ -19,20 +19,20 @@ const EXIT_UNSTARTED: c_int = 127;
 /// A process to start. The child gets its own session and process group, no blocked signals and
 /// default `SIGPIPE`.
 #[derive(Debug)]
-pub struct Spawn<'a> {
+pub struct ChildSpec<'a> {
     /// Paths to try in order. The first that can be executed is used.
     pub programs: &'a [CString],
     pub argv: &'a [CString],
     pub env: &'a [CString],
     pub cwd: Option<&'a CStr>,
     /// If absent, the child keeps the caller's credentials.
-    pub credentials: Option<&'a Credentials>,
+    pub credentials: Option<&'a ProcessCredentials>,
     pub stdio: Stdio<'a>,
 }
 
 /// User and groups of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Credentials {
+pub struct ProcessCredentials {
     pub user: u32,
     pub group: u32,
     pub groups: Vec<u32>,
@@ -52,7 +52,7 @@ pub enum Stdio<'a> {
 
 /// The step of the child that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SpawnStep {
     Session,
     Streams,
     Terminal,
@@ -67,11 +67,11 @@ pub enum SpawnError {
     #[error("create a process")]
     Clone(#[source] io::Error),
     #[error("prepare the process ({step:?})")]
-    Child { step: Step, cause: io::Error },
+    Child { step: SpawnStep, cause: io::Error },
 }
 
 /// The child's input, in forms that need no allocation.
-struct Order {
+struct ChildInput {
     programs: *const *const c_char,
     argv: *const *const c_char,
     env: *const *const c_char,
@@ -80,12 +80,12 @@ struct Order {
     streams: [RawFd; 3],
     controlling: bool,
     /// Written by the child. The parent reads it when the child no longer shares our memory.
-    failed: Option<(Step, c_int)>,
+    failed: Option<(SpawnStep, c_int)>,
 }
 
 /// Starts a process and returns its id (also its group id) when it runs the program. The caller
 /// reaps it.
-pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
+pub fn spawn(spawn: &ChildSpec<'_>) -> Result<i32, SpawnError> {
     let programs = pointers(spawn.programs);
     let argv = pointers(spawn.argv);
     let env = pointers(spawn.env);
@@ -94,7 +94,7 @@ pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
         Stdio::Terminal(terminal) => ([terminal.as_raw_fd(); 3], true),
     };
     assert!(streams.iter().all(|fd| *fd > 2), "descriptors 0 to 2 must stay open, or streams overwrite each other");
-    let mut order = Order {
+    let mut order = ChildInput {
         programs: programs.as_ptr(),
         argv: argv.as_ptr(),
         env: env.as_ptr(),
@@ -138,7 +138,7 @@ pub fn signal_group(group: i32, signal: i32) -> io::Result<()> {
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct ExitResult {
     /// Exit status, or 128 + N after signal N.
     pub code: i32,
     /// The signal that ended it, if any.
@@ -146,7 +146,7 @@ pub struct Ended {
 }
 
 /// Reaps one ended child, if there is one.
-pub fn reap_any() -> Option<(i32, Ended)> {
+pub fn reap_any() -> Option<(i32, ExitResult)> {
     loop {
         let mut status = 0;
         // SAFETY: `status` is a valid place for the kernel to write to.
@@ -155,11 +155,11 @@ pub fn reap_any() -> Option<(i32, Ended)> {
             return None;
         }
         if libc::WIFEXITED(status) {
-            return Some((pid, Ended { code: libc::WEXITSTATUS(status), signal: None }));
+            return Some((pid, ExitResult { code: libc::WEXITSTATUS(status), signal: None }));
         }
         if libc::WIFSIGNALED(status) {
             let signal = libc::WTERMSIG(status);
-            return Some((pid, Ended { code: 128 + signal, signal: Some(signal) }));
+            return Some((pid, ExitResult { code: 128 + signal, signal: Some(signal) }));
         }
     }
 }
@@ -180,7 +180,7 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
 
 /// Runs [`child`] in a new process that shares our memory. Blocks until it runs the program or
 /// ends.
-fn clone_and_wait(order: &mut Order) -> io::Result<i32> {
+fn clone_and_wait(order: &mut ChildInput) -> io::Result<i32> {
     let mut stack: Vec<u8> = Vec::with_capacity(STACK_BYTES);
     // SAFETY: one comment for the whole block, because it is one operation.
     // - `stack` outlives the child's use of it: CLONE_VFORK blocks us until the child calls execve
@@ -206,9 +206,9 @@ fn clone_and_wait(order: &mut Order) -> io::Result<i32> {
 
 /// Runs in the child before the program: system calls only, no allocation, no lock, no return.
 extern "C" fn child(order: *mut c_void) -> c_int {
-    // SAFETY: `clone_and_wait` passes a live, exclusive `Order` and waits until the child is done
-    // with it.
-    let order = unsafe { &mut *order.cast::<Order>() };
+    // SAFETY: `clone_and_wait` passes a live, exclusive `ChildInput` and waits until the child is
+    // done with it.
+    let order = unsafe { &mut *order.cast::<ChildInput>() };
     // SAFETY: see `become_program`; `order` holds valid pointers.
     let step = unsafe { become_program(order) };
     order.failed = Some((step, io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)));
@@ -223,35 +223,35 @@ extern "C" fn child(order: *mut c_void) -> c_int {
 /// Pointers in `order` must be valid, null-terminated where they are lists, and the caller must be
 /// the child of a CLONE_VFORK. Credentials are changed by raw system calls, because the C library's
 /// wrappers would signal the other threads of the parent, whose memory this still is.
-unsafe fn become_program(order: &Order) -> Step {
+unsafe fn become_program(order: &ChildInput) -> SpawnStep {
     unsafe {
         if libc::setsid() < 0 {
-            return Step::Session;
+            return SpawnStep::Session;
         }
         for (target, source) in order.streams.iter().enumerate() {
             if libc::dup2(*source, target as c_int) < 0 {
-                return Step::Streams;
+                return SpawnStep::Streams;
             }
         }
         if order.controlling && libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
-            return Step::Terminal;
+            return SpawnStep::Terminal;
         }
         if let Some((user, group, groups, count)) = order.credentials
             && (libc::syscall(libc::SYS_setgroups, count, groups) < 0
                 || libc::syscall(libc::SYS_setresgid, group, group, group) < 0
                 || libc::syscall(libc::SYS_setresuid, user, user, user) < 0)
         {
-            return Step::Credentials;
+            return SpawnStep::Credentials;
         }
         if !order.cwd.is_null() && libc::chdir(order.cwd) < 0 {
-            return Step::Cwd;
+            return SpawnStep::Cwd;
         }
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         let mut none = std::mem::zeroed::<libc::sigset_t>();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
         execute_first(order);
-        Step::Program
+        SpawnStep::Program
     }
 }
 
@@ -260,7 +260,7 @@ unsafe fn become_program(order: &Order) -> Step {
 ///
 /// # Safety
 /// As [`become_program`].
-unsafe fn execute_first(order: &Order) {
+unsafe fn execute_first(order: &ChildInput) {
     unsafe {
         let mut program = order.programs;
         let mut denied = false;
@@ -292,7 +292,7 @@ mod tests {
         let (read, write) = nix::unistd::pipe().unwrap();
         let (programs, argv, env) = (strings(programs), strings(argv), strings(&["A=1"]));
         let stdio = Stdio::Pipes { stdin: null.as_fd(), stdout: write.as_fd(), stderr: null.as_fd() };
-        let pid = spawn(&Spawn { programs: &programs, argv: &argv, env: &env, cwd, credentials: None, stdio })?;
+        let pid = spawn(&ChildSpec { programs: &programs, argv: &argv, env: &env, cwd, credentials: None, stdio })?;
         drop(write);
         let mut text = String::new();
         File::from(read).read_to_string(&mut text).unwrap();
@@ -313,11 +313,11 @@ mod tests {
             Err(SpawnError::Child { step, cause }) => (step, cause.kind()),
             other => panic!("{other:?}"),
         };
-        assert_eq!(step(output(&["/missing"], &["x"], None)), (Step::Program, io::ErrorKind::NotFound));
+        assert_eq!(step(output(&["/missing"], &["x"], None)), (SpawnStep::Program, io::ErrorKind::NotFound));
         assert_eq!(
             step(output(&["/missing", "/etc/passwd"], &["x"], None)),
-            (Step::Program, io::ErrorKind::PermissionDenied)
+            (SpawnStep::Program, io::ErrorKind::PermissionDenied)
         );
-        assert_eq!(step(output(&["/bin/sh"], &["x"], Some(c"/missing"))), (Step::Cwd, io::ErrorKind::NotFound));
+        assert_eq!(step(output(&["/bin/sh"], &["x"], Some(c"/missing"))), (SpawnStep::Cwd, io::ErrorKind::NotFound));
     }
 }

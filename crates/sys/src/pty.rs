@@ -8,20 +8,20 @@ use std::{
 
 /// Size of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
+pub struct PtySize {
     pub rows: u16,
     pub cols: u16,
 }
 
 /// Both ends of a terminal, close-on-exec. The master is nonblocking.
 #[derive(Debug)]
-pub struct Pair {
+pub struct PtyPair {
     pub master: OwnedFd,
     pub slave: OwnedFd,
 }
 
 /// Makes a terminal of the given size.
-pub fn open(size: Size) -> io::Result<Pair> {
+pub fn open(size: PtySize) -> io::Result<PtyPair> {
     // SAFETY: plain system call; a non-negative result is a new descriptor that nothing else owns.
     let master = unsafe {
         let fd = libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC | libc::O_NONBLOCK);
@@ -45,13 +45,13 @@ pub fn open(size: Size) -> io::Result<Pair> {
         }
         OwnedFd::from_raw_fd(fd)
     };
-    let pair = Pair { master, slave };
+    let pair = PtyPair { master, slave };
     resize(std::os::fd::AsFd::as_fd(&pair.master), size)?;
     Ok(pair)
 }
 
 /// Changes the size. The foreground process gets `SIGWINCH`.
-pub fn resize(master: BorrowedFd<'_>, size: Size) -> io::Result<()> {
+pub fn resize(master: BorrowedFd<'_>, size: PtySize) -> io::Result<()> {
     let size = libc::winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: TIOCSWINSZ reads one winsize from the place given, which is one.
     if unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCSWINSZ, &size) } < 0 {

@@ -16,7 +16,7 @@ mod ioctl {
 
 /// How a copy was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Copied {
+pub enum CopyMethod {
     /// Blocks are shared until one side writes.
     Shared,
     /// Every block with data was copied.
@@ -46,23 +46,23 @@ pub fn supports_clone(folder: &Path) -> bool {
 }
 
 /// Shares blocks if possible. Otherwise copies the data and keeps the holes. `to` must not exist.
-pub fn clone_or_copy(from: &Path, to: &Path) -> io::Result<Copied> {
+pub fn clone_or_copy(from: &Path, to: &Path) -> io::Result<CopyMethod> {
     fill(&File::open(from)?, &File::create_new(to)?)
 }
 
 /// Copies a file into an existing one, which other processes may have open. The target must be
 /// empty or all holes, and no longer than the source.
-pub fn clone_or_copy_into(from: &Path, to: &Path) -> io::Result<Copied> {
+pub fn clone_or_copy_into(from: &Path, to: &Path) -> io::Result<CopyMethod> {
     fill(&File::open(from)?, &File::options().write(true).open(to)?)
 }
 
-fn fill(source: &File, target: &File) -> io::Result<Copied> {
+fn fill(source: &File, target: &File) -> io::Result<CopyMethod> {
     match share(source, target) {
-        Ok(()) => Ok(Copied::Shared),
+        Ok(()) => Ok(CopyMethod::Shared),
         Err(error)
             if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EXDEV | libc::EINVAL | libc::ENOTTY)) =>
         {
-            copy_sparse(source, target).map(|()| Copied::Whole)
+            copy_sparse(source, target).map(|()| CopyMethod::Whole)
         }
         Err(error) => Err(error),
     }

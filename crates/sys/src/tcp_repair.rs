@@ -16,7 +16,7 @@ use crate::netns::Netns;
 
 /// The state of an idle connection, as this end sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connection {
+pub struct TcpConnectionState {
     pub local: SocketAddrV4,
     pub peer: SocketAddrV4,
     /// Sequence number of the next byte that this end sends.
@@ -30,13 +30,13 @@ pub struct Connection {
     /// older timestamp.
     pub timestamp: Option<u32>,
     /// Window scaling in both directions, if it is used.
-    pub window_scale: Option<WindowScale>,
-    pub window: Window,
+    pub window_scale: Option<TcpWindowScale>,
+    pub window: TcpWindows,
 }
 
 /// Number of bits by which window sizes are shifted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WindowScale {
+pub struct TcpWindowScale {
     pub send: u8,
     pub receive: u8,
 }
@@ -44,7 +44,7 @@ pub struct WindowScale {
 /// Windows of both directions; the kernel's `tcp_repair_window`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Window {
+pub struct TcpWindows {
     /// Sequence number of the segment that last changed the send window.
     pub send_updated: u32,
     pub send: u32,
@@ -86,7 +86,7 @@ const CODE_TIMESTAMPS: u32 = 8;
 /// The kernel's `tcp_repair_opt`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct WireOption {
+struct TcpRepairOption {
     code: u32,
     value: u32,
 }
@@ -94,7 +94,7 @@ struct WireOption {
 /// The first bytes of the kernel's `tcp_info`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
-struct Head {
+struct TcpInfoHead {
     state: u8,
     congestion_state: u8,
     retransmits: u8,
@@ -106,20 +106,20 @@ struct Head {
 }
 
 /// Reads the state of a connection. The connection continues as before.
-pub fn take_down(socket: BorrowedFd<'_>) -> Result<Connection, TakeDownError> {
-    let Head { state, options, window_scale, .. } = get(socket, libc::TCP_INFO)?;
+pub fn take_down(socket: BorrowedFd<'_>) -> Result<TcpConnectionState, TakeDownError> {
+    let TcpInfoHead { state, options, window_scale, .. } = get(socket, libc::TCP_INFO)?;
     if state != STATE_ESTABLISHED {
         return Err(TakeDownError::NotEstablished);
     }
     let local: SockaddrIn = getsockname(socket.as_raw_fd()).map_err(|_| TakeDownError::NotEstablished)?;
     let peer: SockaddrIn = getpeername(socket.as_raw_fd()).map_err(|_| TakeDownError::NotEstablished)?;
-    let repair = Repair::start(socket)?;
+    let repair = RepairMode::start(socket)?;
     let (unsent, unread) = (queued(socket, libc::TIOCOUTQ)?, queued(socket, libc::FIONREAD)?);
     if (unsent, unread) != (0, 0) {
         return Err(TakeDownError::Busy { unsent, unread });
     }
     let has = |option| options & option != 0;
-    let connection = Connection {
+    let connection = TcpConnectionState {
         local: local.into(),
         peer: peer.into(),
         receive_sequence: repair.sequence(QUEUE_RECEIVE)?,
@@ -129,7 +129,7 @@ pub fn take_down(socket: BorrowedFd<'_>) -> Result<Connection, TakeDownError> {
         timestamp: if has(OPTION_TIMESTAMPS) { Some(get(socket, libc::TCP_TIMESTAMP)?) } else { None },
         // Two bit fields of four bits; the first declared is the lower one.
         window_scale: has(OPTION_WINDOW_SCALE)
-            .then_some(WindowScale { send: window_scale & 0xf, receive: window_scale >> 4 }),
+            .then_some(TcpWindowScale { send: window_scale & 0xf, receive: window_scale >> 4 }),
         window: get(socket, libc::TCP_REPAIR_WINDOW)?,
     };
     set(socket, libc::TCP_REPAIR_QUEUE, &QUEUE_NONE)?;
@@ -139,11 +139,11 @@ pub fn take_down(socket: BorrowedFd<'_>) -> Result<Connection, TakeDownError> {
 
 /// Makes a socket inside a namespace that is connected with this state: nonblocking, without
 /// Nagle's delay.
-pub fn set_up(netns: &Netns, connection: &Connection) -> io::Result<OwnedFd> {
-    let Connection { local, peer, send_sequence, receive_sequence, segment_max, .. } = connection;
+pub fn set_up(netns: &Netns, connection: &TcpConnectionState) -> io::Result<OwnedFd> {
+    let TcpConnectionState { local, peer, send_sequence, receive_sequence, segment_max, .. } = connection;
     let socket = netns.tcp_socket()?;
     let fd = socket.as_fd();
-    let repair = Repair::start(fd)?;
+    let repair = RepairMode::start(fd)?;
     repair.set_sequence(QUEUE_SEND, *send_sequence)?;
     repair.set_sequence(QUEUE_RECEIVE, *receive_sequence)?;
     set(fd, libc::TCP_REPAIR_QUEUE, &QUEUE_NONE)?;
@@ -151,15 +151,15 @@ pub fn set_up(netns: &Netns, connection: &Connection) -> io::Result<OwnedFd> {
     bind(fd.as_raw_fd(), &SockaddrIn::from(*local))?;
     // In repair mode this only sets the kernel's state and sends nothing.
     connect(fd.as_raw_fd(), &SockaddrIn::from(*peer))?;
-    let mut options = vec![WireOption { code: CODE_SEGMENT_MAX, value: *segment_max }];
+    let mut options = vec![TcpRepairOption { code: CODE_SEGMENT_MAX, value: *segment_max }];
     if connection.selective_acks {
-        options.push(WireOption { code: CODE_SELECTIVE_ACKS, value: 0 });
+        options.push(TcpRepairOption { code: CODE_SELECTIVE_ACKS, value: 0 });
     }
-    if let Some(WindowScale { send, receive }) = connection.window_scale {
-        options.push(WireOption { code: CODE_WINDOW_SCALE, value: u32::from(send) | u32::from(receive) << 16 });
+    if let Some(TcpWindowScale { send, receive }) = connection.window_scale {
+        options.push(TcpRepairOption { code: CODE_WINDOW_SCALE, value: u32::from(send) | u32::from(receive) << 16 });
     }
     if connection.timestamp.is_some() {
-        options.push(WireOption { code: CODE_TIMESTAMPS, value: 0 });
+        options.push(TcpRepairOption { code: CODE_TIMESTAMPS, value: 0 });
     }
     set_bytes(fd, libc::TCP_REPAIR_OPTIONS, options.as_ptr().cast(), mem::size_of_val(&options[..]))?;
     if let Some(timestamp) = connection.timestamp {
@@ -171,12 +171,12 @@ pub fn set_up(netns: &Netns, connection: &Connection) -> io::Result<OwnedFd> {
 }
 
 /// A socket in repair mode. On drop after an error, the socket leaves repair mode.
-struct Repair<'a> {
+struct RepairMode<'a> {
     socket: BorrowedFd<'a>,
     over: bool,
 }
 
-impl<'a> Repair<'a> {
+impl<'a> RepairMode<'a> {
     fn start(socket: BorrowedFd<'a>) -> io::Result<Self> {
         set(socket, libc::TCP_REPAIR, &REPAIR_ON)?;
         Ok(Self { socket, over: false })
@@ -198,7 +198,7 @@ impl<'a> Repair<'a> {
     }
 }
 
-impl Drop for Repair<'_> {
+impl Drop for RepairMode<'_> {
     fn drop(&mut self) {
         if !self.over {
             let _ = set(self.socket, libc::TCP_REPAIR, &REPAIR_OFF_SILENTLY);
@@ -207,13 +207,13 @@ impl Drop for Repair<'_> {
 }
 
 /// Values that the kernel may read or write byte by byte: plain numbers without padding.
-trait Plain: Copy + Default {}
-impl Plain for u32 {}
-impl Plain for libc::c_int {}
-impl Plain for Head {}
-impl Plain for Window {}
+trait KernelBytes: Copy + Default {}
+impl KernelBytes for u32 {}
+impl KernelBytes for libc::c_int {}
+impl KernelBytes for TcpInfoHead {}
+impl KernelBytes for TcpWindows {}
 
-fn get<T: Plain>(socket: BorrowedFd<'_>, option: libc::c_int) -> io::Result<T> {
+fn get<T: KernelBytes>(socket: BorrowedFd<'_>, option: libc::c_int) -> io::Result<T> {
     let mut value = T::default();
     let mut length = mem::size_of::<T>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes to `value`, which is exclusively ours, as
@@ -228,7 +228,7 @@ fn get<T: Plain>(socket: BorrowedFd<'_>, option: libc::c_int) -> io::Result<T> {
     }
 }
 
-fn set<T: Plain>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<()> {
+fn set<T: KernelBytes>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<()> {
     set_bytes(socket, option, (&raw const *value).cast(), mem::size_of::<T>())
 }
 
@@ -249,7 +249,7 @@ fn queued(socket: BorrowedFd<'_>, request: libc::c_ulong) -> io::Result<u32> {
     Ok(bytes.max(0) as u32)
 }
 
-impl Connection {
+impl TcpConnectionState {
     /// Whether the peer has this address.
     pub fn leads_to(&self, peer: SocketAddr) -> bool {
         SocketAddr::V4(self.peer) == peer

@@ -7,7 +7,7 @@ const TICKS_PER_SECOND: u64 = 100;
 
 /// Resource usage of a process so far and now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ProcessUsage {
     /// CPU time since its start.
     pub cpu: Duration,
     /// Resident memory.
@@ -20,16 +20,16 @@ pub struct Usage {
 }
 
 /// Measures a process. Returns `NotFound` if it is gone.
-pub fn of_process(pid: u32) -> io::Result<Usage> {
+pub fn of_process(pid: u32) -> io::Result<ProcessUsage> {
     measure(&pid.to_string())
 }
 
 /// Measures this process.
-pub fn of_myself() -> io::Result<Usage> {
+pub fn of_myself() -> io::Result<ProcessUsage> {
     measure("self")
 }
 
-fn measure(who: &str) -> io::Result<Usage> {
+fn measure(who: &str) -> io::Result<ProcessUsage> {
     let stat = fs::read_to_string(format!("/proc/{who}/stat"))?;
     let status = fs::read_to_string(format!("/proc/{who}/status"))?;
     let uptime = fs::read_to_string("/proc/uptime")?;
@@ -38,14 +38,14 @@ fn measure(who: &str) -> io::Result<Usage> {
     })
 }
 
-fn parse(stat: &str, status: &str, uptime: &str) -> Option<Usage> {
+fn parse(stat: &str, status: &str, uptime: &str) -> Option<ProcessUsage> {
     // A program name may contain anything, even parentheses. The fields follow the last one.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
     let (user, system, started) = (number(11)?, number(12)?, number(19)?);
     let up: f64 = uptime.split_whitespace().next()?.parse().ok()?;
     let age = up - started as f64 / TICKS_PER_SECOND as f64;
-    Some(Usage {
+    Some(ProcessUsage {
         cpu: Duration::from_millis(user.saturating_add(system).saturating_mul(1000 / TICKS_PER_SECOND)),
         // A process that is ending has no memory, and these lines are missing.
         resident_bytes: kibibytes(status, "VmRSS:").unwrap_or(0),

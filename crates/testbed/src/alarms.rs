@@ -22,7 +22,7 @@ pub fn listen_for_alarms() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| {
         // A test with its own subscriber keeps it, and records no alarms here.
-        let _ = tracing::subscriber::set_global_default(registry().with(Ear));
+        let _ = tracing::subscriber::set_global_default(registry().with(AlarmListener));
     });
 }
 
@@ -31,21 +31,21 @@ pub fn alarms() -> Vec<String> {
     std::mem::take(&mut *HEARD.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-struct Ear;
+struct AlarmListener;
 
-impl<S: Subscriber> Layer<S> for Ear {
+impl<S: Subscriber> Layer<S> for AlarmListener {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         if *event.metadata().level() == Level::ERROR {
-            let mut line = Line(event.metadata().target().to_owned());
+            let mut line = LogMessage(event.metadata().target().to_owned());
             event.record(&mut line);
             HEARD.lock().unwrap_or_else(PoisonError::into_inner).push(line.0);
         }
     }
 }
 
-struct Line(String);
+struct LogMessage(String);
 
-impl Visit for Line {
+impl Visit for LogMessage {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let _ = write!(self.0, " {field}={value:?}");
     }

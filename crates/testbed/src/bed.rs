@@ -6,12 +6,12 @@ use std::{panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
 use anyhow::Result;
 use futures_util::FutureExt;
 use pandastack_host::{Host, HostSettings, HostSetup, net::NetSettings};
-use pandastack_layers::{LayerStore, Volume};
+use pandastack_layers::{DataVolume, LayerStore};
 use pandastack_model::{LayerId, SandboxId, SandboxSpec, TemplateName};
 use pandastack_vmm::Driver;
-use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, ForkAsk, HostPort};
+use pandastack_wire_fleet::{EnsureParams, ExecEvent, ExecParams, ForkParams, HostPort};
 
-use crate::{DataFolder, Leftovers, PATIENCE, machine_driver, stretched};
+use crate::{DataFolder, InstanceLeftovers, PATIENCE, machine_driver, stretched};
 
 /// A running host with the template `mini`.
 pub struct Bed {
@@ -21,7 +21,7 @@ pub struct Bed {
     pub instance: String,
     pub run_root: PathBuf,
     pub data_dir: PathBuf,
-    volume: Arc<Volume>,
+    volume: Arc<DataVolume>,
     /// Last field: dropped after everything that uses it.
     _folder: DataFolder,
 }
@@ -43,7 +43,7 @@ impl Bed {
         let settings = HostSettings { launch_deadline: stretched(settings.launch_deadline), ..settings };
         let folder = DataFolder::with_templates()?;
         let data_dir = folder.path().to_owned();
-        let volume = Arc::new(Volume::open(&data_dir, 0)?);
+        let volume = Arc::new(DataVolume::open(&data_dir, 0)?);
         let layers = LayerStore::open(volume.root())?;
         let driver: Arc<dyn Driver> = Arc::new(machine_driver()?);
         let instance = data_dir.display().to_string();
@@ -65,16 +65,16 @@ impl Bed {
     /// Creates a sandbox from `mini`.
     pub async fn create(&self) -> Result<SandboxId> {
         let id = SandboxId::random();
-        self.host.ensure(Ensure { id, generation: 1, spec: spec("mini") }).await?;
+        self.host.ensure(EnsureParams { id, generation: 1, spec: spec("mini") }).await?;
         Ok(id)
     }
 
     /// Forks a sandbox into so many children and returns their ids in order.
     pub async fn fork(&self, parent: SandboxId, count: usize) -> Result<Vec<SandboxId>> {
-        let child = || Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") };
-        let children: Vec<Ensure> = (0..count).map(|_| child()).collect();
+        let child = || EnsureParams { id: SandboxId::random(), generation: 1, spec: spec("mini") };
+        let children: Vec<EnsureParams> = (0..count).map(|_| child()).collect();
         let ids = children.iter().map(|child| child.id).collect();
-        let forked = self.host.fork(ForkAsk { parent, layer: LayerId::random(), children }).await?;
+        let forked = self.host.fork(ForkParams { parent, layer: LayerId::random(), children }).await?;
         forked.children.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(ids)
     }
@@ -91,7 +91,7 @@ impl Bed {
 
     /// Runs a shell command and returns its output and exit code.
     pub async fn sh(&self, id: SandboxId, command: &str) -> Result<(String, i32)> {
-        let ask = ExecAsk::shell(command, PATIENCE);
+        let ask = ExecParams::shell(command, PATIENCE);
         let mut session = self.host.exec(id, ask).await?;
         let mut output = Vec::new();
         while let Some(event) = session.events.recv().await {
@@ -112,8 +112,8 @@ impl Bed {
     }
 
     /// Finds all resources of this host.
-    pub async fn leftovers(&self) -> Result<Leftovers> {
-        Leftovers::find(&self.instance, &self.run_root, &self.data_dir).await
+    pub async fn leftovers(&self) -> Result<InstanceLeftovers> {
+        InstanceLeftovers::find(&self.instance, &self.run_root, &self.data_dir).await
     }
 }
 
@@ -132,7 +132,11 @@ pub async fn with_bed(
     if let Err(panic) = outcome {
         std::panic::resume_unwind(panic);
     }
-    assert_eq!(left.expect("leftovers can be looked for"), Leftovers::default(), "the host left something behind");
+    assert_eq!(
+        left.expect("leftovers can be looked for"),
+        InstanceLeftovers::default(),
+        "the host left something behind"
+    );
 }
 
 /// A plain specification of a sandbox.

@@ -18,7 +18,7 @@ use crate::{PATIENCE, wait_for};
 
 /// How it treats a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reception {
+pub enum CollectorMode {
     Takes,
     /// Reads everything and never answers.
     Stalls,
@@ -27,7 +27,7 @@ pub enum Reception {
 
 /// One request.
 #[derive(Clone, Debug)]
-pub struct Sent {
+pub struct CollectedRequest {
     pub path: String,
     /// By name, in lower case.
     pub headers: BTreeMap<String, String>,
@@ -36,7 +36,7 @@ pub struct Sent {
 
 /// One span as received.
 #[derive(Clone, Debug)]
-pub struct SeenSpan {
+pub struct CollectedSpan {
     pub trace: String,
     pub span: String,
     pub parent: String,
@@ -54,13 +54,13 @@ pub struct Collector {
 }
 
 struct Shared {
-    reception: Mutex<Reception>,
-    sent: Mutex<Vec<Sent>>,
+    reception: Mutex<CollectorMode>,
+    sent: Mutex<Vec<CollectedRequest>>,
 }
 
 impl Collector {
     /// Listens on a free port of this host.
-    pub async fn start(reception: Reception) -> Result<Self> {
+    pub async fn start(reception: CollectorMode) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("listen")?;
         let url = format!("http://{}", listener.local_addr()?);
         let shared = Arc::new(Shared { reception: Mutex::new(reception), sent: Mutex::default() });
@@ -78,20 +78,20 @@ impl Collector {
     }
 
     /// Changes how it treats requests from now on.
-    pub fn behave(&self, reception: Reception) {
+    pub fn set_mode(&self, reception: CollectorMode) {
         *lock(&self.shared.reception) = reception;
     }
 
     /// All requests so far, accepted or not.
-    pub fn sent(&self) -> Vec<Sent> {
+    pub fn sent(&self) -> Vec<CollectedRequest> {
         lock(&self.shared.sent).clone()
     }
 
     /// All spans so far.
-    pub fn spans(&self) -> Vec<SeenSpan> {
+    pub fn spans(&self) -> Vec<CollectedSpan> {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let mut seen = Vec::new();
-        for Sent { body, .. } in self.sent() {
+        for CollectedRequest { body, .. } in self.sent() {
             for scopes in list(&body["resourceSpans"]).iter().flat_map(|resource| list(&resource["scopeSpans"])) {
                 seen.extend(list(&scopes["spans"]).iter().map(read));
             }
@@ -100,7 +100,7 @@ impl Collector {
     }
 
     /// Waits for a matching span.
-    pub async fn wait_span(&self, what: &str, wanted: impl Fn(&SeenSpan) -> bool) -> SeenSpan {
+    pub async fn wait_span(&self, what: &str, wanted: impl Fn(&CollectedSpan) -> bool) -> CollectedSpan {
         wait_for(what, PATIENCE, async || self.spans().into_iter().find(&wanted)).await
     }
 }
@@ -117,16 +117,16 @@ impl Shared {
         lock(&self.sent).push(sent);
         let reception = *lock(&self.reception);
         let status = match reception {
-            Reception::Takes => 200,
-            Reception::Answers(status) => status,
-            Reception::Stalls => return std::future::pending().await,
+            CollectorMode::Takes => 200,
+            CollectorMode::Answers(status) => status,
+            CollectorMode::Stalls => return std::future::pending().await,
         };
         let answer = format!("HTTP/1.1 {status} -\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}");
         let _ = stream.write_all(answer.as_bytes()).await;
     }
 }
 
-async fn receive(stream: &mut TcpStream) -> Result<Sent> {
+async fn receive(stream: &mut TcpStream) -> Result<CollectedRequest> {
     let mut bytes = Vec::new();
     let head_end = loop {
         if let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -144,17 +144,17 @@ async fn receive(stream: &mut TcpStream) -> Result<Sent> {
         anyhow::ensure!(stream.read_buf(&mut bytes).await? > 0, "hung up");
     }
     let body = serde_json::from_slice(&bytes[head_end + 4..])?;
-    Ok(Sent { path, headers, body })
+    Ok(CollectedRequest { path, headers, body })
 }
 
-fn read(span: &Value) -> SeenSpan {
+fn read(span: &Value) -> CollectedSpan {
     let text = |name: &str| span[name].as_str().unwrap_or_default().to_owned();
     let attribute = |one: &Value| {
         let value = &one["value"];
         let said = value["stringValue"].as_str().or_else(|| value["intValue"].as_str());
         (one["key"].as_str().unwrap_or_default().to_owned(), said.unwrap_or_default().to_owned())
     };
-    SeenSpan {
+    CollectedSpan {
         trace: text("traceId"),
         span: text("spanId"),
         parent: text("parentSpanId"),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use pandastack_layers::{Volume, copy_layer};
+use pandastack_layers::{DataVolume, copy_layer};
 use pandastack_model::SandboxId;
 
 use crate::bed::template_data_dir;
@@ -22,14 +22,14 @@ const SLACK_MAX: u64 = 4 << 30;
 pub struct DataFolder {
     path: PathBuf,
     /// The volume of the folder, if it is the one with the baked templates.
-    shared: Option<Volume>,
+    shared: Option<DataVolume>,
 }
 
 impl DataFolder {
     /// Makes the folder on the volume of the baked templates, and shares their blocks.
     pub fn with_templates() -> Result<Self> {
         let shared =
-            Volume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
+            DataVolume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
         let path = shared.root().join("tests").join(SandboxId::random().to_string());
         let from = shared.root().to_owned();
         let folder = Self { path, shared: Some(shared) };
@@ -43,7 +43,7 @@ impl DataFolder {
     pub fn on(file_system: &Path) -> Result<Self> {
         let folder = Self { path: file_system.join("data"), shared: None };
         let shared =
-            Volume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
+            DataVolume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
         let copied = copy_template(shared.root(), &folder.path.join("volume"));
         shared.close();
         copied?;
@@ -65,9 +65,9 @@ impl DataFolder {
 
     fn with_image(path: PathBuf) -> Result<Self> {
         let folder = Self { path, shared: None };
-        let own = Volume::open(&folder.path, IMAGE_BYTES)?;
+        let own = DataVolume::open(&folder.path, IMAGE_BYTES)?;
         let shared =
-            Volume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
+            DataVolume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
         let copied = copy_template(shared.root(), own.root());
         shared.close();
         own.close();
@@ -92,7 +92,7 @@ impl Drop for DataFolder {
     fn drop(&mut self) {
         // A killed server leaves its volume mounted.
         if self.path.join("volume.xfs").exists()
-            && let Ok(own) = Volume::open(&self.path, 0)
+            && let Ok(own) = DataVolume::open(&self.path, 0)
         {
             own.close();
         }
@@ -106,7 +106,7 @@ impl Drop for DataFolder {
 
 /// Trims the volume that tests share. No host does this: each has only a folder there, not its own
 /// image.
-fn give_back(shared: &Volume) {
+fn give_back(shared: &DataVolume) {
     if shared.slack().is_some_and(|slack| slack.held > SLACK_MAX) {
         let _ = shared.trim(0, || false);
     }

@@ -17,17 +17,19 @@ use pandastack_host::{
     Host, HostSettings, HostSetup,
     net::{self, NetSettings, SLOTS_MAX},
 };
-use pandastack_layers::{FORMAT, LayerStore, Manifest, Volume};
-use pandastack_model::{Bytes, Fault, LayerId, MachineId, SandboxId, SandboxSpec, SandboxState, VolumeMount};
-use pandastack_vmm::{BootImage, Driver, MachineLimits, MachineSpec, NetworkPort};
+use pandastack_layers::{DataVolume, FORMAT, LayerStore, Manifest};
+use pandastack_model::{ByteSize, Fault, LayerId, MachineId, SandboxId, SandboxSpec, SandboxState, VolumeMount};
+use pandastack_vmm::{BootImage, Driver, MachineLimits, MachineSpec, NetworkAttachment};
 use pandastack_vmm_fake::FakeDriver;
-use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, ExecSession, HostPort, Program, SandboxView, WriteAsk};
+use pandastack_wire_fleet::{
+    EnsureParams, ExecEvent, ExecParams, ExecSession, HostPort, Program, SandboxView, WriteParams,
+};
 use pandastack_wire_guest::GENERATION;
 
 use crate::{
-    Leftovers,
+    InstanceLeftovers,
     alarms::{alarms, listen_for_alarms},
-    fake_guest::{SEALED_SECRET, Script, ScriptedGuest},
+    fake_guest::{GuestScript, SEALED_SECRET, ScriptedGuest},
     spec, wait_for,
 };
 
@@ -35,22 +37,22 @@ use crate::{
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
 /// State that outlives a host's process: its folder with a tiny template `mini`, and the machines.
-pub struct FakeGround {
+pub struct FakeHostState {
     pub driver: FakeDriver,
-    pub script: Script,
+    pub script: GuestScript,
     pub layers: LayerStore,
     pub run_root: PathBuf,
-    network: Network,
-    volume: Arc<Volume>,
+    network: NetworkPrefix,
+    volume: Arc<DataVolume>,
     /// Unmounted before the folder below it is removed: fields drop in this order.
     _small: Option<SmallVolume>,
     folder: tempfile::TempDir,
 }
 
 /// The name prefix of all network resources of a host.
-struct Network(String);
+struct NetworkPrefix(String);
 
-impl Drop for Network {
+impl Drop for NetworkPrefix {
     /// Cleans up after a failed test, which may leave namespaces, links and rules. A test that
     /// passed has checked that it left none.
     fn drop(&mut self) {
@@ -88,15 +90,15 @@ impl Drop for SmallVolume {
 /// A running host with its state.
 pub struct FakeBed {
     pub host: Arc<Host>,
-    pub ground: Arc<FakeGround>,
+    pub ground: Arc<FakeHostState>,
     /// Resources of the host before the first sandbox.
-    idle: Leftovers,
+    idle: InstanceLeftovers,
 }
 
 impl Deref for FakeBed {
-    type Target = FakeGround;
+    type Target = FakeHostState;
 
-    fn deref(&self) -> &FakeGround {
+    fn deref(&self) -> &FakeHostState {
         &self.ground
     }
 }
@@ -109,29 +111,29 @@ impl FakeBed {
 
     /// Starts a host with so many network slots on new state.
     pub async fn start(settings: HostSettings, slots_max: usize) -> Result<Self> {
-        let ground = Arc::new(FakeGround::make().await?);
+        let ground = Arc::new(FakeHostState::make().await?);
         let host = ground.host(settings, slots_max).await?;
-        let mut bed = Self { host: Arc::new(host), ground, idle: Leftovers::default() };
-        bed.idle = Leftovers { files: Vec::new(), ledger: Vec::new(), ..bed.leftovers().await? };
+        let mut bed = Self { host: Arc::new(host), ground, idle: InstanceLeftovers::default() };
+        bed.idle = InstanceLeftovers { files: Vec::new(), ledger: Vec::new(), ..bed.leftovers().await? };
         Ok(bed)
     }
 
     /// Starts a host on the state of an earlier one, however that one ended.
-    pub async fn start_over(ground: Arc<FakeGround>, settings: HostSettings) -> Result<Self> {
+    pub async fn start_over(ground: Arc<FakeHostState>, settings: HostSettings) -> Result<Self> {
         let host = ground.host(settings, SLOTS_MAX).await?;
         // Recovery ends processes without an owner, but machines in memory have no process to find.
-        ground.driver.end_homeless();
-        Ok(Self { host: Arc::new(host), ground, idle: Leftovers::default() })
+        ground.driver.end_machines_without_folder();
+        Ok(Self { host: Arc::new(host), ground, idle: InstanceLeftovers::default() })
     }
 
     /// Requests a sandbox from `mini` with this id.
     pub async fn ensure(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        self.host.ensure(Ensure { id, generation: 1, spec: spec("mini") }).await
+        self.host.ensure(EnsureParams { id, generation: 1, spec: spec("mini") }).await
     }
 
     /// Requests a sandbox from `mini` with volumes.
     pub async fn ensure_with(&self, id: SandboxId, volumes: Vec<VolumeMount>) -> Result<SandboxView, Fault> {
-        self.host.ensure(Ensure { id, generation: 1, spec: SandboxSpec { volumes, ..spec("mini") } }).await
+        self.host.ensure(EnsureParams { id, generation: 1, spec: SandboxSpec { volumes, ..spec("mini") } }).await
     }
 
     /// Creates a sandbox and returns its machine too.
@@ -148,7 +150,7 @@ impl FakeBed {
 
     /// Starts a program of the scripted guest.
     pub async fn exec(&self, id: SandboxId, command: &str) -> Result<ExecSession, Fault> {
-        let ask = ExecAsk {
+        let ask = ExecParams {
             program: Program::Shell(command.to_owned()),
             cwd: None,
             env: Default::default(),
@@ -188,7 +190,7 @@ impl FakeBed {
     /// Writes a file in a sandbox, which wakes it.
     pub async fn put(&self, id: SandboxId, path: &str, text: &str) -> Result<(), Fault> {
         let body = stream::iter([Ok(bytes::Bytes::from(text.to_owned()))]).boxed();
-        self.host.write_file(id, WriteAsk { path: path.to_owned(), mode: None }, body).await.map(drop)
+        self.host.write_file(id, WriteParams { path: path.to_owned(), mode: None }, body).await.map(drop)
     }
 
     /// Reads a file in a sandbox, which wakes it.
@@ -204,7 +206,7 @@ impl FakeBed {
     }
 }
 
-impl FakeGround {
+impl FakeHostState {
     /// Makes a folder with the template, and a driver without machines.
     pub async fn make() -> Result<Self> {
         Self::make_in(tempfile::tempdir()?, None).await
@@ -220,13 +222,13 @@ impl FakeGround {
     }
 
     async fn make_in(folder: tempfile::TempDir, small: Option<SmallVolume>) -> Result<Self> {
-        let volume = Arc::new(Volume::copies(folder.path())?);
+        let volume = Arc::new(DataVolume::copies(folder.path())?);
         let layers = LayerStore::open(volume.root())?;
-        let script = Script::default();
+        let script = GuestScript::default();
         let guests = script.clone();
         let driver = FakeDriver::new(move |_| Arc::new(ScriptedGuest::new(guests.clone())));
         seal_mini(&layers, &driver).await?;
-        let network = Network(folder.path().display().to_string());
+        let network = NetworkPrefix(folder.path().display().to_string());
         // Control groups are named after the last path component, so hosts in parallel need
         // different names.
         let own = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -295,8 +297,8 @@ impl FakeGround {
     }
 
     /// Finds all resources of a host here.
-    pub async fn leftovers(&self) -> Result<Leftovers> {
-        Leftovers::find(&self.network.0, &self.run_root, self.folder.path()).await
+    pub async fn leftovers(&self) -> Result<InstanceLeftovers> {
+        InstanceLeftovers::find(&self.network.0, &self.run_root, self.folder.path()).await
     }
 }
 
@@ -320,7 +322,11 @@ pub async fn with_small_fake_bed(settings: HostSettings, slots_max: usize, body:
     if let Err(panic) = outcome {
         std::panic::resume_unwind(panic);
     }
-    assert_eq!(left.expect("leftovers can be looked for"), Leftovers::default(), "the host left something behind");
+    assert_eq!(
+        left.expect("leftovers can be looked for"),
+        InstanceLeftovers::default(),
+        "the host left something behind"
+    );
     assert_eq!(bed.driver.live(), [], "the host left machines behind");
     assert_eq!(alarms(), [""; 0], "something went wrong that nobody was told of");
     assert!(took < CLOSE_MAX, "closing took {took:?}: a task did not end when it was told to");
@@ -346,14 +352,14 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
     let draft = layers.draft()?;
     let (files, folder) = (draft.files(), draft.folder().to_owned());
     std::fs::write(&files.disk, b"a root file system")?;
-    let network = NetworkPort {
+    let network = NetworkAttachment {
         netns: PathBuf::new(),
         tap: String::new(),
         mac: String::new(),
         guest_address: [192, 0, 2, 1].into(),
         guest_port: 1,
     };
-    let (memory, disk) = (Bytes::mib(1), files.disk.clone());
+    let (memory, disk) = (ByteSize::mib(1), files.disk.clone());
     let machine = MachineSpec {
         id: MachineId::random(),
         memory,
@@ -383,7 +389,7 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
         link_secret: SEALED_SECRET.iter().map(|byte| format!("{byte:02x}")).collect(),
         memory,
         cpus: 1,
-        disk: Bytes::mib(1),
+        disk: ByteSize::mib(1),
         boot_ms: 0,
         defaults: None,
         digests: None,

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use pandastack_host::{Ledger, net};
-use pandastack_sys::cgroup::Hierarchy;
+use pandastack_sys::cgroup::CgroupHierarchy;
 use pandastack_vmm::groups_of;
 
 /// All resources found of one instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Leftovers {
+pub struct InstanceLeftovers {
     pub processes: Vec<String>,
     pub groups: Vec<String>,
     pub network: Vec<String>,
@@ -20,10 +20,10 @@ pub struct Leftovers {
     pub ledger: Vec<String>,
 }
 
-impl Leftovers {
+impl InstanceLeftovers {
     /// Finds all resources of an instance with this machine folder and this data folder.
     pub async fn find(instance: &str, run_root: &Path, data_dir: &Path) -> Result<Self> {
-        let net::Leftovers { namespaces, links, tables } = net::leftovers(instance).await?;
+        let net::NetLeftovers { namespaces, links, tables } = net::leftovers(instance).await?;
         let data = data_dir.display().to_string();
         let lines = |text: String| -> Vec<String> {
             text.lines().filter(|line| line.contains(&data)).map(str::to_owned).collect()
@@ -35,7 +35,7 @@ impl Leftovers {
         };
         Ok(Self {
             processes: processes(run_root),
-            groups: Hierarchy::find()?.names(&groups_of(run_root)),
+            groups: CgroupHierarchy::find()?.names(&groups_of(run_root)),
             network: [namespaces, links, tables].concat(),
             mounts: lines(std::fs::read_to_string("/proc/mounts")?),
             loops: lines(String::from_utf8_lossy(&loops.stdout).into_owned()),

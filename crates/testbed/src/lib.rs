@@ -16,11 +16,11 @@ mod wait;
 
 pub use alarms::{alarms, listen_for_alarms};
 pub use bed::{Bed, spec, template_data_dir, with_bed};
-pub use collector::{Collector, Reception, SeenSpan, Sent};
+pub use collector::{CollectedRequest, CollectedSpan, Collector, CollectorMode};
 pub use data::DataFolder;
-pub use fake_bed::{FakeBed, FakeGround, finish, with_fake_bed, with_small_fake_bed};
-pub use fake_guest::{Manner, SEALED_SECRET, Script, ScriptedGuest};
-pub use leftovers::{Leftovers, processes, run_root_of};
-pub use server::{Server, built};
+pub use fake_bed::{FakeBed, FakeHostState, finish, with_fake_bed, with_small_fake_bed};
+pub use fake_guest::{GuestScript, HandshakeBehaviour, SEALED_SECRET, ScriptedGuest};
+pub use leftovers::{InstanceLeftovers, processes, run_root_of};
+pub use server::{TestServer, built};
 pub use surroundings::{PATIENCE, machine_driver, machine_tier, stretched};
 pub use wait::wait_for;

@@ -32,7 +32,7 @@ const DISCARD: u16 = 9;
 const TURN: &str = "pandastack-outside.lock";
 
 /// A namespace with servers at addresses of the test's choice.
-pub struct Outside {
+pub struct OutsideNetwork {
     name: String,
     netns: Netns,
     near: Ipv4Addr,
@@ -41,10 +41,10 @@ pub struct Outside {
     servers: Vec<JoinHandle<()>>,
 }
 
-impl Outside {
+impl OutsideNetwork {
     /// Makes the namespace with the addresses, and routes each of them there from the caller's
     /// namespace.
-    pub fn new(addresses: &[Ipv4Addr]) -> io::Result<Outside> {
+    pub fn new(addresses: &[Ipv4Addr]) -> io::Result<OutsideNetwork> {
         let name = unique("pdo");
         // Locked until the link exists: two tests that search at the same time would pick the same
         // link.
@@ -67,7 +67,7 @@ impl Outside {
         let reached = built.and_then(|_| until_reached((far, DISCARD).into()));
         let opened = reached.and_then(|()| Netns::open(Path::new("/run/netns").join(&name).as_path()));
         match opened {
-            Ok(netns) => Ok(Outside { name, netns, near, far, end: Arc::default(), servers: Vec::new() }),
+            Ok(netns) => Ok(OutsideNetwork { name, netns, near, far, end: Arc::default(), servers: Vec::new() }),
             Err(error) => {
                 remove(&name);
                 Err(error)
@@ -126,7 +126,7 @@ fn until_reached(closed: SocketAddr) -> io::Result<()> {
     }
 }
 
-impl Drop for Outside {
+impl Drop for OutsideNetwork {
     fn drop(&mut self) {
         self.end.store(true, Ordering::Relaxed);
         for server in self.servers.drain(..) {

@@ -14,7 +14,7 @@ use crate::PATIENCE;
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
 /// A running `pandastack up`. Stopped on drop.
-pub struct Server {
+pub struct TestServer {
     child: Child,
     pub url: String,
     pub key: String,
@@ -33,7 +33,7 @@ pub fn built(name: &str) -> PathBuf {
     target.join(if cfg!(debug_assertions) { "debug" } else { "release" }).join(name)
 }
 
-impl Server {
+impl TestServer {
     /// Starts the server on a free port over a data folder and waits until it is ready.
     pub fn start(data_dir: &Path, arguments: &[&str]) -> Result<Self> {
         Self::start_with(data_dir, |command| {
@@ -120,7 +120,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for TestServer {
     fn drop(&mut self) {
         // Stopped first, so that a failed test leaves no machines behind.
         if matches!(self.child.try_wait(), Ok(None)) {

@@ -10,6 +10,6 @@ mod machine;
 
 pub use clock::FakeClock;
 pub use driver::FakeDriver;
-pub use faults::{Faults, Step, Trouble, When};
+pub use faults::{DriverCall, FaultEffect, FaultedCalls, Faults};
 pub use guest::FakeGuest;
-pub use machine::ToldSize;
+pub use machine::GivenSize;

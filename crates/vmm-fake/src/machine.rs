@@ -11,15 +11,16 @@ use std::{
 };
 
 use async_trait::async_trait;
-use pandastack_model::{Bytes, MachineId};
+use pandastack_model::{ByteSize, MachineId};
 use pandastack_vmm::{
-    Link, Machine, MachineError, MachineSpec, MachineState, MemoryDelta, MemoryUse, Power, Run, VolumePort, VolumeSlot,
+    Link, Machine, MachineError, MachineSpec, MachineState, MemoryDelta, MemoryRange, MemoryUse, Power, SlotVolume,
+    VolumeSlot,
 };
 use tokio::sync::watch;
 
 use crate::{
-    driver::Shared,
-    faults::{Step, Trouble},
+    driver::FakeDriverState,
+    faults::{DriverCall, FaultEffect},
     guest::{FakeGuest, LINK_BYTES, run_powered},
 };
 
@@ -27,7 +28,7 @@ use crate::{
 pub(crate) const DEVICES: &[u8] = b"fake devices 1\n";
 
 /// The driver's part of a machine, so that it can be killed from outside.
-pub(crate) struct Body {
+pub(crate) struct FakeMachineState {
     id: MachineId,
     pub(crate) run_dir: PathBuf,
     state: watch::Sender<MachineState>,
@@ -37,22 +38,22 @@ pub(crate) struct Body {
     /// Number of times its connections were cut.
     pub(crate) cut: watch::Sender<u64>,
     pub(crate) guest: Arc<dyn FakeGuest>,
-    slots: Mutex<Slots>,
-    told: Mutex<Vec<ToldSize>>,
+    slots: Mutex<FakeVolumes>,
+    told: Mutex<Vec<GivenSize>>,
 }
 
 /// A volume size that a machine was given, and the size of the volume's file at that moment. A real
 /// machine grows the file to the size it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ToldSize {
-    pub size: Bytes,
-    pub present: Bytes,
+pub struct GivenSize {
+    pub size: ByteSize,
+    pub present: ByteSize,
 }
 
 /// The volumes in the slots, with the size that the machine knows.
-pub(crate) type Slots = BTreeMap<VolumeSlot, (PathBuf, Bytes)>;
+pub(crate) type FakeVolumes = BTreeMap<VolumeSlot, (PathBuf, ByteSize)>;
 
-impl Body {
+impl FakeMachineState {
     pub(crate) fn new(spec: &MachineSpec, power: Power, guest: Arc<dyn FakeGuest>) -> Self {
         let (state, power) = (watch::Sender::new(MachineState::Alive), watch::Sender::new(power));
         Self {
@@ -90,7 +91,7 @@ impl Body {
     }
 
     /// Simulates a full host disk for this machine, which stops its guest, or free space again.
-    pub(crate) fn give_room(&self, has_room: bool) {
+    pub(crate) fn set_disk_space(&self, has_room: bool) {
         self.has_room.store(has_room, Ordering::Relaxed);
         let (now, next) = match has_room {
             true => (Power::Waiting, Power::Running),
@@ -108,12 +109,12 @@ impl Body {
         }
     }
 
-    pub(crate) fn slots(&self) -> MutexGuard<'_, Slots> {
+    pub(crate) fn slots(&self) -> MutexGuard<'_, FakeVolumes> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Every size that the machine was given, in order.
-    pub(crate) fn told(&self) -> MutexGuard<'_, Vec<ToldSize>> {
+    pub(crate) fn given_sizes(&self) -> MutexGuard<'_, Vec<GivenSize>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,16 +127,16 @@ impl Body {
 }
 
 /// How a completed call is answered.
-enum Answer {
+enum AnswerTiming {
     Timely,
     Late { command: &'static str },
 }
 
-impl Answer {
+impl AnswerTiming {
     fn give<T>(self, done: T) -> Result<T, MachineError> {
         match self {
-            Answer::Timely => Ok(done),
-            Answer::Late { command } => Err(refused(command)),
+            AnswerTiming::Timely => Ok(done),
+            AnswerTiming::Late { command } => Err(refused(command)),
         }
     }
 }
@@ -145,21 +146,21 @@ fn refused(command: &str) -> MachineError {
 }
 
 pub(crate) struct FakeMachine {
-    pub(crate) body: Arc<Body>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) body: Arc<FakeMachineState>,
+    pub(crate) shared: Arc<FakeDriverState>,
 }
 
 impl FakeMachine {
     /// Counts the call, applies the fault plan, and fails if the machine is dead.
-    async fn enter(&self, step: Step, command: &'static str) -> Result<Answer, MachineError> {
-        let trouble = self.shared.faults.strike(step).await;
+    async fn enter(&self, step: DriverCall, command: &'static str) -> Result<AnswerTiming, MachineError> {
+        let trouble = self.shared.faults.next_fault(step).await;
         match trouble {
-            Some(Trouble::Fail) => return Err(refused(command)),
-            Some(Trouble::Die) => self.body.die("killed by the plan"),
-            Some(Trouble::Hang | Trouble::Late | Trouble::Panic) | None => {}
+            Some(FaultEffect::Fail) => return Err(refused(command)),
+            Some(FaultEffect::Die) => self.body.die("killed by the plan"),
+            Some(FaultEffect::Hang | FaultEffect::Late | FaultEffect::Panic) | None => {}
         }
         self.body.check_alive()?;
-        Ok(if trouble == Some(Trouble::Late) { Answer::Late { command } } else { Answer::Timely })
+        Ok(if trouble == Some(FaultEffect::Late) { AnswerTiming::Late { command } } else { AnswerTiming::Timely })
     }
 
     fn check_paused(&self, command: &str) -> Result<(), MachineError> {
@@ -188,14 +189,14 @@ impl Machine for FakeMachine {
     }
 
     async fn resume(&self) -> Result<(), MachineError> {
-        let answer = self.enter(Step::Resume, "resume").await?;
+        let answer = self.enter(DriverCall::Resume, "resume").await?;
         let has_room = self.body.has_room.load(Ordering::Relaxed);
         self.body.power.send_replace(if has_room { Power::Running } else { Power::Waiting });
         answer.give(())
     }
 
     async fn pause(&self) -> Result<(), MachineError> {
-        let answer = self.enter(Step::Pause, "pause").await?;
+        let answer = self.enter(DriverCall::Pause, "pause").await?;
         self.body.power.send_replace(Power::Paused);
         answer.give(())
     }
@@ -210,7 +211,7 @@ impl Machine for FakeMachine {
     }
 
     async fn dial(&self) -> Result<Box<dyn Link>, MachineError> {
-        let answer = self.enter(Step::Dial, "dial").await?;
+        let answer = self.enter(DriverCall::Dial, "dial").await?;
         if *self.body.power.borrow() != Power::Running {
             let cause = io::Error::new(io::ErrorKind::TimedOut, "the guest stands still");
             return Err(MachineError::Io { action: "connect to the guest agent".to_owned(), cause });
@@ -228,7 +229,7 @@ impl Machine for FakeMachine {
     }
 
     async fn save_devices(&self, to: &Path) -> Result<(), MachineError> {
-        let answer = self.enter(Step::Save, "save devices").await?;
+        let answer = self.enter(DriverCall::Save, "save devices").await?;
         self.check_paused("save devices")?;
         std::fs::write(to, DEVICES)
             .map_err(|cause| MachineError::Io { action: format!("write {}", to.display()), cause })?;
@@ -237,57 +238,57 @@ impl Machine for FakeMachine {
 
     async fn memory_use(&self, _base: &Path) -> Result<MemoryUse, MachineError> {
         self.body.check_alive()?;
-        Ok(MemoryUse { read: Vec::new(), changed: Bytes::new(self.body.guest.memory().len() as u64) })
+        Ok(MemoryUse { read: Vec::new(), changed: ByteSize::new(self.body.guest.memory().len() as u64) })
     }
 
     async fn hold_memory(
         &self,
         _base: &Path,
         _room: Vec<u8>,
-        bytes_max: Bytes,
+        bytes_max: ByteSize,
     ) -> Result<Option<MemoryDelta>, MachineError> {
-        let answer = self.enter(Step::Memory, "hold memory").await?;
+        let answer = self.enter(DriverCall::Memory, "hold memory").await?;
         self.check_paused("hold memory")?;
         let bytes = self.body.guest.memory();
         if bytes.len() as u64 > bytes_max.get() {
             return answer.give(None);
         }
-        let runs = vec![Run { offset: 0, length: bytes.len() as u64 }];
+        let runs = vec![MemoryRange { offset: 0, length: bytes.len() as u64 }];
         answer.give(Some(MemoryDelta { runs, bytes }))
     }
 
-    async fn save_memory(&self, _base: &Path, copy: &Path) -> Result<Bytes, MachineError> {
-        let answer = self.enter(Step::Memory, "save memory").await?;
+    async fn save_memory(&self, _base: &Path, copy: &Path) -> Result<ByteSize, MachineError> {
+        let answer = self.enter(DriverCall::Memory, "save memory").await?;
         self.check_paused("save memory")?;
         let bytes = self.body.guest.memory();
-        let runs = vec![Run { offset: 0, length: bytes.len() as u64 }];
+        let runs = vec![MemoryRange { offset: 0, length: bytes.len() as u64 }];
         let delta = MemoryDelta { runs, bytes };
         let io = |cause| MachineError::Io { action: format!("write {}", copy.display()), cause };
         delta.write_over(copy).map_err(io)?;
         answer.give(delta.size())
     }
 
-    async fn attach(&self, port: &VolumePort) -> Result<(), MachineError> {
-        let answer = self.enter(Step::Attach, "attach").await?;
+    async fn attach(&self, port: &SlotVolume) -> Result<(), MachineError> {
+        let answer = self.enter(DriverCall::Attach, "attach").await?;
         self.check_paused("attach")?;
         let io = |cause| MachineError::Io { action: format!("open {}", port.file.display()), cause };
-        let size = Bytes::new(std::fs::metadata(&port.file).map_err(io)?.len());
+        let size = ByteSize::new(std::fs::metadata(&port.file).map_err(io)?.len());
         let mut slots = self.body.slots();
         if slots.contains_key(&port.slot) {
             return Err(MachineError::Refused { command: "attach".to_owned(), reason: "the slot is taken".to_owned() });
         }
         slots.insert(port.slot, (port.file.clone(), size));
-        self.body.told().push(ToldSize { size, present: size });
+        self.body.given_sizes().push(GivenSize { size, present: size });
         answer.give(())
     }
 
-    async fn volume_grown(&self, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError> {
+    async fn volume_grown(&self, slot: VolumeSlot, size: ByteSize) -> Result<(), MachineError> {
         self.body.check_alive()?;
         match self.body.slots().get_mut(&slot) {
             Some((file, known)) => {
                 let io = |cause| MachineError::Io { action: format!("read the size of {}", file.display()), cause };
-                let present = Bytes::new(std::fs::metadata(&*file).map_err(io)?.len());
-                self.body.told().push(ToldSize { size, present });
+                let present = ByteSize::new(std::fs::metadata(&*file).map_err(io)?.len());
+                self.body.given_sizes().push(GivenSize { size, present });
                 *known = size;
             }
             None => {
@@ -299,7 +300,7 @@ impl Machine for FakeMachine {
     }
 
     async fn stop(&self) {
-        self.shared.faults.strike(Step::Stop).await;
+        self.shared.faults.next_fault(DriverCall::Stop).await;
         self.body.die("stopped");
     }
 }

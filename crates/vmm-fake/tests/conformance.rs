@@ -9,12 +9,12 @@ use std::{
 };
 
 use async_trait::async_trait;
-use pandastack_model::{Bytes, MachineId};
+use pandastack_model::{ByteSize, MachineId};
 use pandastack_vmm::{
-    BootImage, Driver, LayerFiles, Link, Machine, MachineLimits, MachineSpec, NetworkPort, Power, conformance::Subject,
-    conformance_tests,
+    BootImage, Driver, LayerFiles, Link, Machine, MachineLimits, MachineSpec, NetworkAttachment, Power,
+    conformance::DriverUnderTest, conformance_tests,
 };
-use pandastack_vmm_fake::{FakeDriver, FakeGuest, Step, Trouble, When};
+use pandastack_vmm_fake::{DriverCall, FakeDriver, FakeGuest, FaultEffect, FaultedCalls};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream};
 
 /// Answers each line with the stored text. A line that is not empty replaces the text.
@@ -73,7 +73,7 @@ impl FakeSubject {
 }
 
 #[async_trait]
-impl Subject for FakeSubject {
+impl DriverUnderTest for FakeSubject {
     fn driver(&self) -> &dyn Driver {
         &self.driver
     }
@@ -84,16 +84,16 @@ impl Subject for FakeSubject {
         std::fs::create_dir(&run_dir).unwrap();
         let disk = run_dir.join("disk");
         std::fs::write(&disk, b"disk").unwrap();
-        let network = NetworkPort {
+        let network = NetworkAttachment {
             netns: PathBuf::from("/run/netns/none"),
             tap: "none".to_owned(),
             mac: "02:00:00:00:00:01".to_owned(),
             guest_address: [192, 0, 2, 1].into(),
             guest_port: 1,
         };
-        let limits = MachineLimits::of(Bytes::mib(1), 1);
+        let limits = MachineLimits::of(ByteSize::mib(1), 1);
         let runtime = None;
-        MachineSpec { id, memory: Bytes::mib(1), cpus: 1, disk, run_dir, network, runtime, limits }
+        MachineSpec { id, memory: ByteSize::mib(1), cpus: 1, disk, run_dir, network, runtime, limits }
     }
 
     fn layer(&self) -> LayerFiles {
@@ -129,20 +129,20 @@ conformance_tests!(FakeSubject::start);
 async fn planned_trouble_comes_as_the_contract_has_it() {
     let subject = FakeSubject::start().await;
     let faults = subject.driver.faults();
-    faults.plan(When::Nth(Step::Restore, 1), Trouble::Die);
+    faults.plan(FaultedCalls::Nth(DriverCall::Restore, 1), FaultEffect::Die);
     assert!(subject.driver.restore(subject.place().await, &subject.layer()).await.is_err());
     assert_eq!(subject.live(), 0);
     let machine = subject.driver.restore(subject.place().await, &subject.layer()).await.unwrap();
-    faults.plan(When::Nth(Step::Resume, 1), Trouble::Fail);
+    faults.plan(FaultedCalls::Nth(DriverCall::Resume, 1), FaultEffect::Fail);
     assert!(machine.resume().await.is_err());
     assert_eq!(machine.power().await.unwrap(), Power::Paused, "a refused resume changes nothing");
     machine.resume().await.unwrap();
-    assert_eq!((faults.calls(Step::Resume), faults.struck()), (2, 2));
+    assert_eq!((faults.calls(DriverCall::Resume), faults.faults_applied()), (2, 2));
     assert_eq!(subject.driver.running(), [machine.id()]);
-    faults.plan(When::Nth(Step::Pause, 1), Trouble::Late);
+    faults.plan(FaultedCalls::Nth(DriverCall::Pause, 1), FaultEffect::Late);
     assert!(machine.pause().await.is_err());
     assert_eq!(machine.power().await.unwrap(), Power::Paused, "a late pause is done all the same");
-    assert_eq!((subject.driver.running(), faults.struck()), (Vec::new(), 3));
+    assert_eq!((subject.driver.running(), faults.faults_applied()), (Vec::new(), 3));
     machine.stop().await;
 }
 

@@ -94,10 +94,10 @@ impl Bundle {
 
     /// Program and arguments that run this QEMU with the bundle's libraries and firmware. `at` is
     /// the path of the bundle as the process sees it.
-    pub fn program(&self, at: &Path) -> Program {
+    pub fn program(&self, at: &Path) -> BundleProgram {
         let path = |name: &str| at.join(name).display().to_string();
         let arguments = ["--library-path".to_owned(), path("lib"), path("bin/qemu"), "-L".to_owned(), path("share")];
-        Program {
+        BundleProgram {
             path: path("lib/ld.so"),
             arguments: arguments.to_vec(),
             environment: vec![format!("QEMU_MODULE_DIR={}", path("modules"))],
@@ -116,7 +116,7 @@ impl Bundle {
 
 /// How to run a bundle's program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct BundleProgram {
     pub path: String,
     /// Arguments that come before all others.
     pub arguments: Vec<String>,

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pandastack_model::{Access, Tier};
+use pandastack_model::{Tier, VolumeAccess};
 use pandastack_vmm::{BootImage, MachineSpec, VolumeSlot};
 
 use crate::limits::TRANSLATION_CACHE_MIB;
@@ -17,7 +17,7 @@ pub const CONSOLE_FD: i32 = 7;
 pub const DISK_FD: i32 = 8;
 
 /// How the machine starts: boot or restore.
-pub enum Origin<'a> {
+pub enum StartMode<'a> {
     Boot(&'a BootImage),
     /// The memory is the layer's file, mapped privately. The device state arrives on `STATE_FD`.
     Restore {
@@ -27,7 +27,7 @@ pub enum Origin<'a> {
 
 /// The properties of a machine that a layer depends on.
 #[derive(Clone, Debug)]
-pub struct Shape {
+pub struct MachineProperties {
     pub tier: Tier,
     pub cpu_profile: String,
     pub tsc_khz: Option<u64>,
@@ -44,8 +44,8 @@ pub fn inherited(fd: i32) -> PathBuf {
 /// Returns all arguments after the program's name. The paths in `spec` are those that the process
 /// sees. Only the run folder is the host's path: the process never opens it, but it identifies the
 /// process.
-pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<String> {
-    let mut words = Words::default();
+pub fn arguments(spec: &MachineSpec, shape: &MachineProperties, origin: &StartMode<'_>) -> Vec<String> {
+    let mut words = ArgumentList::default();
     words.pair("-name", escaped(&spec.run_dir));
     for fd in [CONSOLE_FD, DISK_FD] {
         words.pair("-add-fd", format!("fd={fd},set={fd}"));
@@ -56,8 +56,8 @@ pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<
     words.pair("-cpu", &shape.cpu_profile).pair("-smp", spec.cpus.to_string());
     words.pair("-m", format!("{}M", spec.memory.as_mib()));
     let (mem, share) = match origin {
-        Origin::Boot(image) => (image.mem.as_path(), "on"),
-        Origin::Restore { mem } => (*mem, "off"),
+        StartMode::Boot(image) => (image.mem.as_path(), "on"),
+        StartMode::Restore { mem } => (*mem, "off"),
     };
     let size = spec.memory.get();
     words.pair("-object", format!("memory-backend-file,id=ram,size={size},mem-path={},share={share}", escaped(mem)));
@@ -79,12 +79,12 @@ pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<
     // A state written by `xen-save-devices-state` has no configuration section.
     words.pair("-global", "migration.send-configuration=off");
     match origin {
-        Origin::Boot(image) => {
+        StartMode::Boot(image) => {
             words.pair("-kernel", image.kernel.display().to_string());
             words.pair("-initrd", image.initramfs.display().to_string());
             words.pair("-append", kernel_parameters(shape, &image.cmdline));
         }
-        Origin::Restore { .. } => {
+        StartMode::Restore { .. } => {
             words.flag("-S").pair("-incoming", "defer");
         }
     }
@@ -94,10 +94,10 @@ pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<
 /// An empty disk of one sector, until `attach` replaces it. Slots come last, so layers made before
 /// slots existed keep their root and network in the same places. On a full host disk the guest gets
 /// an error; by default QEMU would stop the machine.
-fn empty_slot(words: &mut Words, slot: VolumeSlot) {
+fn empty_slot(words: &mut ArgumentList, slot: VolumeSlot) {
     let read_only = match slot.access() {
-        Access::ReadWrite => "off",
-        Access::ReadOnly => "on",
+        VolumeAccess::ReadWrite => "off",
+        VolumeAccess::ReadOnly => "on",
     };
     let node = format!("driver=null-co,node-name={slot}-empty,size=512,read-zeroes=on,read-only={read_only}");
     words.pair("-blockdev", node);
@@ -113,7 +113,7 @@ fn accelerator(tier: Tier) -> String {
 }
 
 /// Builds the kernel's command line.
-pub fn kernel_parameters(shape: &Shape, more: &str) -> String {
+pub fn kernel_parameters(shape: &MachineProperties, more: &str) -> String {
     // A restored guest must translate all kernel code again, so unneeded features are off: pressure
     // accounting, and all security modules but landlock. A kernel panic must end the machine, or it
     // stays undetected; of the restart methods only the triple fault works here.
@@ -134,9 +134,9 @@ fn escaped(path: &Path) -> String {
 }
 
 #[derive(Default)]
-struct Words(Vec<String>);
+struct ArgumentList(Vec<String>);
 
-impl Words {
+impl ArgumentList {
     fn flag(&mut self, name: &str) -> &mut Self {
         self.0.push(name.to_owned());
         self
@@ -153,19 +153,19 @@ impl Words {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use pandastack_model::{Bytes, MachineId};
-    use pandastack_vmm::{MachineLimits, NetworkPort};
+    use pandastack_model::{ByteSize, MachineId};
+    use pandastack_vmm::{MachineLimits, NetworkAttachment};
 
     use super::*;
 
     fn spec() -> MachineSpec {
         MachineSpec {
             id: MachineId::random(),
-            memory: Bytes::mib(256),
+            memory: ByteSize::mib(256),
             cpus: 1,
             disk: "/d/a,b".into(),
             run_dir: "/run/m".into(),
-            network: NetworkPort {
+            network: NetworkAttachment {
                 netns: "/run/netns/x".into(),
                 tap: "tap0".into(),
                 mac: "06:00:ac:10:00:02".into(),
@@ -173,16 +173,16 @@ mod tests {
                 guest_port: 1050,
             },
             runtime: None,
-            limits: MachineLimits::of(Bytes::mib(256), 1),
+            limits: MachineLimits::of(ByteSize::mib(256), 1),
         }
     }
 
-    fn shape() -> Shape {
-        Shape { tier: Tier::Emulated, cpu_profile: "qemu64".to_owned(), tsc_khz: Some(2_000_000) }
+    fn shape() -> MachineProperties {
+        MachineProperties { tier: Tier::Emulated, cpu_profile: "qemu64".to_owned(), tsc_khz: Some(2_000_000) }
     }
 
-    fn restore() -> Origin<'static> {
-        Origin::Restore { mem: Path::new("/l/mem") }
+    fn restore() -> StartMode<'static> {
+        StartMode::Restore { mem: Path::new("/l/mem") }
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
     fn both_origins_have_the_same_devices() {
         let image =
             BootImage { kernel: "/k".into(), initramfs: "/i".into(), cmdline: String::new(), mem: "/l/mem".into() };
-        let boot = arguments(&spec(), &shape(), &Origin::Boot(&image));
+        let boot = arguments(&spec(), &shape(), &StartMode::Boot(&image));
         let restore = arguments(&spec(), &shape(), &restore());
         let devices = |words: &[String]| -> Vec<String> {
             words.windows(2).filter(|pair| pair[0] == "-device").map(|pair| pair[1].clone()).collect()

@@ -13,19 +13,21 @@ use std::{
 use async_trait::async_trait;
 use pandastack_kit::Scope;
 use pandastack_model::Tier;
-use pandastack_sys::{filter::Opens, mounts::Tree, netns::Netns};
-use pandastack_vmm::{Blank, BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, Power, StartError};
+use pandastack_sys::{filter::OpenCalls, mounts::MountTree, netns::Netns};
+use pandastack_vmm::{
+    Blank, BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, MachineStartError, Power,
+};
 
 use crate::{
-    blank::{self, Begun, QemuBlank},
+    blank::{self, BlankProcess, QemuBlank},
     bundle::{Bundle, BundleError},
-    command::{MACHINE_TYPE, Origin, Shape, arguments, kernel_parameters},
+    command::{MACHINE_TYPE, MachineProperties, StartMode, arguments, kernel_parameters},
     jail::{INITRAMFS, Jail, KERNEL, MEM, USERS, failed, seen_from_inside, show},
     limits::START_DEADLINE,
     machine::{QemuMachine, power},
-    process::{Launch, Limited, Process, monitor_socket},
+    process::{LimitTiming, QemuLaunch, QemuProcess, monitor_socket},
     qmp::Qmp,
-    room::Switch,
+    room::CpuSwitch,
     runtime::{Runtime, Runtimes},
 };
 
@@ -52,7 +54,7 @@ pub enum SetUpError {
 #[derive(Clone)]
 pub struct QemuDriver {
     runtimes: Arc<Runtimes>,
-    shape: Shape,
+    shape: MachineProperties,
     jail: Jail,
     users: Range<u32>,
     memory_of_all: Option<u64>,
@@ -69,7 +71,7 @@ impl QemuDriver {
                 (Some(host_khz().ok_or(SetUpError::NoClock)?), format!("{CPU_PROFILE}{EMULATED_CLOCK}"))
             }
         };
-        let shape = Shape { tier, cpu_profile, tsc_khz };
+        let shape = MachineProperties { tier, cpu_profile, tsc_khz };
         Ok(Self { runtimes, shape, jail: Jail::Full, users: USERS, memory_of_all: None, scope })
     }
 
@@ -105,12 +107,17 @@ impl QemuDriver {
         self.runtimes.collect(needed)
     }
 
-    async fn begin(&self, spec: MachineSpec, source: Source<'_>, state: Option<File>) -> Result<Begun, StartError> {
+    async fn begin(
+        &self,
+        spec: MachineSpec,
+        source: MachineSource<'_>,
+        state: Option<File>,
+    ) -> Result<BlankProcess, MachineStartError> {
         let netns = Netns::open(&spec.network.netns)
-            .map_err(|cause| StartError::Network { netns: spec.network.netns.clone(), cause })?;
+            .map_err(|cause| MachineStartError::Network { netns: spec.network.netns.clone(), cause })?;
         let runtime = self.runtime(spec.runtime.clone()).await?;
-        let view = View::of(&source, self.jail)?;
-        let launch = Launch {
+        let view = JailedPaths::of(&source, self.jail)?;
+        let launch = QemuLaunch {
             runtime: &runtime,
             jail: self.jail,
             users: &self.users,
@@ -118,23 +125,23 @@ impl QemuDriver {
             arguments: arguments(&seen_from_inside(&spec), &self.shape, &view.origin()),
             netns: &netns,
             mounts: view.mounts,
-            opens: if self.jail == Jail::Full { Opens::Held } else { Opens::Free },
+            opens: if self.jail == Jail::Full { OpenCalls::Held } else { OpenCalls::Free },
             state,
             limited: match source {
                 // The guest runs as soon as the process starts.
-                Source::Boot(_) => Limited::FromTheStart,
-                Source::Blank | Source::Restore(_) => Limited::Meanwhile,
+                MachineSource::Boot(_) => LimitTiming::FromTheStart,
+                MachineSource::Blank | MachineSource::Restore(_) => LimitTiming::Meanwhile,
             },
             memory_of_all: self.memory_of_all,
         };
-        let started = Process::start(launch, &self.scope)?;
-        Ok(Begun { started, spec, netns, scope: self.scope.clone() })
+        let started = QemuProcess::start(launch, &self.scope)?;
+        Ok(BlankProcess { started, spec, netns, scope: self.scope.clone() })
     }
 
-    async fn runtime(&self, digest: Option<String>) -> Result<Arc<Runtime>, StartError> {
+    async fn runtime(&self, digest: Option<String>) -> Result<Arc<Runtime>, MachineStartError> {
         let (runtimes, tier, jail) = (self.runtimes.clone(), self.shape.tier, self.jail);
         let ready = self.scope.block("runtime", move || runtimes.ready(digest.as_deref(), tier, jail)).await;
-        ready.map_err(|error| StartError::Spawn(io::Error::other(error)))?
+        ready.map_err(|error| MachineStartError::Spawn(io::Error::other(error)))?
     }
 
     fn profile_with(&self, runtime: &str) -> MachineProfile {
@@ -149,7 +156,7 @@ impl QemuDriver {
 }
 
 /// Source of a machine, with host paths.
-enum Source<'a> {
+enum MachineSource<'a> {
     Boot(&'a BootImage),
     /// A layer that the process gets later.
     Blank,
@@ -158,16 +165,16 @@ enum Source<'a> {
 }
 
 /// The source with the paths that the process sees.
-struct View {
+struct JailedPaths {
     /// A boot image, or the memory file of a restore.
     image: Result<BootImage, PathBuf>,
-    mounts: Vec<(Tree, CString)>,
+    mounts: Vec<(MountTree, CString)>,
 }
 
-impl View {
-    fn of(source: &Source<'_>, jail: Jail) -> Result<View, StartError> {
+impl JailedPaths {
+    fn of(source: &MachineSource<'_>, jail: Jail) -> Result<JailedPaths, MachineStartError> {
         let mut mounts = Vec::new();
-        let mut show = |file: &Path, at: &str| -> Result<PathBuf, StartError> {
+        let mut show = |file: &Path, at: &str| -> Result<PathBuf, MachineStartError> {
             if jail == Jail::Full {
                 mounts.push(show(file, at).map_err(failed("mount a file for the process"))?);
                 return Ok(at.into());
@@ -175,22 +182,22 @@ impl View {
             Ok(file.to_owned())
         };
         let image = match source {
-            Source::Boot(image) => Ok(BootImage {
+            MachineSource::Boot(image) => Ok(BootImage {
                 kernel: show(&image.kernel, KERNEL)?,
                 initramfs: show(&image.initramfs, INITRAMFS)?,
                 mem: if jail == Jail::Full { MEM.into() } else { image.mem.clone() },
                 cmdline: image.cmdline.clone(),
             }),
-            Source::Blank => Err(MEM.into()),
-            Source::Restore(layer) => Err(layer.mem.clone()),
+            MachineSource::Blank => Err(MEM.into()),
+            MachineSource::Restore(layer) => Err(layer.mem.clone()),
         };
-        Ok(View { image, mounts })
+        Ok(JailedPaths { image, mounts })
     }
 
-    fn origin(&self) -> Origin<'_> {
+    fn origin(&self) -> StartMode<'_> {
         match &self.image {
-            Ok(image) => Origin::Boot(image),
-            Err(mem) => Origin::Restore { mem },
+            Ok(image) => StartMode::Boot(image),
+            Err(mem) => StartMode::Restore { mem },
         }
     }
 }
@@ -213,44 +220,46 @@ impl Driver for QemuDriver {
         kernel_parameters(&self.shape, "")
     }
 
-    async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, StartError> {
+    async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, MachineStartError> {
         let memory = File::options().read(true).write(true).create(true).truncate(false).open(&image.mem);
-        let memory = memory.map_err(StartError::Spawn)?;
-        memory.set_len(spec.memory.get()).map_err(StartError::Spawn)?;
-        let begun = self.begin(spec, Source::Boot(&image), None).await?;
+        let memory = memory.map_err(MachineStartError::Spawn)?;
+        memory.set_len(spec.memory.get()).map_err(MachineStartError::Spawn)?;
+        let begun = self.begin(spec, MachineSource::Boot(&image), None).await?;
         Ok(Box::new(begun.finish(memory, Power::Running).await?))
     }
 
-    async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError> {
+    async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, MachineStartError> {
         if let Some(blank) = self.blank(spec.clone()).await? {
             return blank.restore(layer).await;
         }
         let state = blank::open_state(&layer.dev)?;
-        let begun = self.begin(spec, Source::Restore(layer), Some(state)).await?;
+        let begun = self.begin(spec, MachineSource::Restore(layer), Some(state)).await?;
         begun.load(blank::open_memory(layer)?).await
     }
 
-    async fn blank(&self, spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, StartError> {
+    async fn blank(&self, spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, MachineStartError> {
         if self.jail == Jail::None {
             // Without a jail, no filter holds the process when it opens its memory.
             return Ok(None);
         }
         let state = blank::make_state(&spec)?;
-        Ok(Some(Box::new(QemuBlank(self.begin(spec, Source::Blank, Some(state)).await?))))
+        Ok(Some(Box::new(QemuBlank(self.begin(spec, MachineSource::Blank, Some(state)).await?))))
     }
 
-    async fn adopt(&self, spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, StartError> {
+    async fn adopt(&self, spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, MachineStartError> {
         let netns = Netns::open(&spec.network.netns)
-            .map_err(|cause| StartError::Network { netns: spec.network.netns.clone(), cause })?;
-        let process = Process::adopt(&spec, pid.ok_or(StartError::Stranger { pid: 0 })?, self.jail, &self.scope)?;
+            .map_err(|cause| MachineStartError::Network { netns: spec.network.netns.clone(), cause })?;
+        let process =
+            QemuProcess::adopt(&spec, pid.ok_or(MachineStartError::Stranger { pid: 0 })?, self.jail, &self.scope)?;
         // The monitor serves one client at a time. The earlier client is gone or about to be.
         let monitor = monitor_socket(&spec.run_dir);
         let connected = tokio::time::timeout(START_DEADLINE, Qmp::connect(&monitor, &self.scope)).await;
-        let qmp = connected.map_err(|_| StartError::Deadline { deadline_ms: START_DEADLINE.as_millis() as u64 })??;
+        let qmp =
+            connected.map_err(|_| MachineStartError::Deadline { deadline_ms: START_DEADLINE.as_millis() as u64 })??;
         let scope = self.scope.clone();
         let qmp = Arc::new(qmp);
         let power = power(&qmp).await?;
-        let switch = Switch::new(spec.id, qmp.clone(), power, &scope);
+        let switch = CpuSwitch::new(spec.id, qmp.clone(), power, &scope);
         Ok(Box::new(QemuMachine { id: spec.id, process, qmp, switch, netns, network: spec.network, scope }))
     }
 }

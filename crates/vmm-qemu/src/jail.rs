@@ -23,11 +23,11 @@ use std::{
 
 use pandastack_model::Tier;
 use pandastack_sys::{
-    mounts::{Entry, Root, Tree, Use},
+    mounts::{MountAccess, MountNamespace, MountTree, RootEntry},
     netns::Netns,
     tap,
 };
-use pandastack_vmm::{MachineSpec, StartError};
+use pandastack_vmm::{MachineSpec, MachineStartError};
 
 use crate::{
     bundle::Bundle,
@@ -80,43 +80,43 @@ impl fmt::Display for Jail {
 }
 
 /// Makes the error for a failed step of the jail.
-pub fn failed(step: &str) -> impl FnOnce(io::Error) -> StartError + use<'_> {
-    move |cause| StartError::Jail { step: step.to_owned(), cause }
+pub fn failed(step: &str) -> impl FnOnce(io::Error) -> MachineStartError + use<'_> {
+    move |cause| MachineStartError::Jail { step: step.to_owned(), cause }
 }
 
 /// Makes the root that all machines of a runtime start from.
-pub fn root(bundle: &Bundle, tier: Tier) -> io::Result<Root> {
+pub fn root(bundle: &Bundle, tier: Tier) -> io::Result<MountNamespace> {
     let at = |path: &str| path.trim_start_matches('/').to_owned();
-    let mut entries = vec![Entry::Folder { at: at(RUNTIME), of: bundle.folder().to_owned() }];
-    entries.extend([KERNEL, INITRAMFS].map(|path| Entry::Place { at: at(path) }));
+    let mut entries = vec![RootEntry::Folder { at: at(RUNTIME), of: bundle.folder().to_owned() }];
+    entries.extend([KERNEL, INITRAMFS].map(|path| RootEntry::Place { at: at(path) }));
     if tier == Tier::Kvm {
-        entries.push(Entry::Device { at: at(KVM), of: KVM.into() });
+        entries.push(RootEntry::Device { at: at(KVM), of: KVM.into() });
     }
-    Root::make(bundle.folder(), &entries)
+    MountNamespace::make(bundle.folder(), &entries)
 }
 
 /// Makes a host file visible at a place in the root, read-only.
-pub fn show(file: &Path, at: &str) -> io::Result<(Tree, CString)> {
+pub fn show(file: &Path, at: &str) -> io::Result<(MountTree, CString)> {
     // Other users still cannot reach the file: the folders above it are private, so only the mount
     // exposes it.
     let mode = fs::metadata(file)?.permissions().mode();
     if mode & 0o004 == 0 {
         fs::set_permissions(file, fs::Permissions::from_mode(mode | 0o044))?;
     }
-    Ok((Tree::of(file, Use::Read)?, CString::new(at)?))
+    Ok((MountTree::of(file, MountAccess::Read)?, CString::new(at)?))
 }
 
 /// A user id that no other machine on this host has.
 #[derive(Debug)]
-pub struct User {
+pub struct JailUser {
     pub number: u32,
     lock: File,
 }
 
-impl User {
+impl JailUser {
     /// Takes a free id from a range. Tries a small part of the range first, so that few files are
     /// made.
-    pub fn take(range: &Range<u32>) -> io::Result<User> {
+    pub fn take(range: &Range<u32>) -> io::Result<JailUser> {
         fs::create_dir_all(USERS_FOLDER)?;
         fs::set_permissions(USERS_FOLDER, fs::Permissions::from_mode(0o700))?;
         let count = range.end.saturating_sub(range.start);
@@ -125,7 +125,7 @@ impl User {
             for _ in 0..USER_ATTEMPTS_PER_WINDOW {
                 let number = range.start + u32::from_ne_bytes(pandastack_kit::random_bytes::<4>()) % window;
                 if let Some(lock) = try_lock(&Path::new(USERS_FOLDER).join(number.to_string()))? {
-                    return Ok(User { number, lock });
+                    return Ok(JailUser { number, lock });
                 }
             }
             if window == count {
@@ -159,7 +159,7 @@ fn try_lock(path: &Path) -> io::Result<Option<File>> {
 }
 
 /// The open files that a machine's process inherits.
-pub struct Files {
+pub struct InheritedFiles {
     pub console: OwnedFd,
     pub tap: OwnedFd,
     pub disk: OwnedFd,
@@ -167,23 +167,23 @@ pub struct Files {
     pub disk_bytes: u64,
 }
 
-impl Files {
+impl InheritedFiles {
     /// Opens all files as the host's user, before the process exists.
-    pub fn open(spec: &MachineSpec, netns: &Netns) -> Result<Files, StartError> {
-        let network = |cause| StartError::Network { netns: spec.network.netns.clone(), cause };
+    pub fn open(spec: &MachineSpec, netns: &Netns) -> Result<InheritedFiles, MachineStartError> {
+        let network = |cause| MachineStartError::Network { netns: spec.network.netns.clone(), cause };
         let tap = netns.run(|| tap::attach_with_header(&spec.network.tap)).and_then(|tap| tap).map_err(network)?;
         let console = OpenOptions::new().create(true).append(true).open(spec.run_dir.join("console.log"));
-        let console = console.map_err(StartError::Spawn)?.into();
+        let console = console.map_err(MachineStartError::Spawn)?.into();
         let disk = open_disk(&spec.disk)?;
-        let disk_bytes = disk.metadata().map_err(StartError::Spawn)?.len();
-        Ok(Files { console, tap, disk: disk.into(), disk_bytes })
+        let disk_bytes = disk.metadata().map_err(MachineStartError::Spawn)?.len();
+        Ok(InheritedFiles { console, tap, disk: disk.into(), disk_bytes })
     }
 }
 
-fn open_disk(path: &Path) -> Result<File, StartError> {
+fn open_disk(path: &Path) -> Result<File, MachineStartError> {
     let opened = OpenOptions::new().read(true).write(true).open(path);
     let named = |cause: io::Error| io::Error::new(cause.kind(), format!("open {}: {cause}", path.display()));
-    opened.map_err(|cause| StartError::Spawn(named(cause)))
+    opened.map_err(|cause| MachineStartError::Spawn(named(cause)))
 }
 
 /// The specification with the paths that the process sees: its disk is inherited.

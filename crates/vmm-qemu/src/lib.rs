@@ -20,4 +20,4 @@ mod volume;
 pub use bundle::{Bundle, BundleError};
 pub use driver::{QemuDriver, SetUpError};
 pub use jail::Jail;
-pub use probe::{Choice, TierError, choose_tier};
+pub use probe::{TierChoice, TierError, choose_tier};

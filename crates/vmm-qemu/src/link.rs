@@ -10,11 +10,11 @@ use std::{
 };
 
 use pandastack_sys::{
-    interface::Interfaces,
+    interface::InterfaceSocket,
     netns::Netns,
-    tcp_repair::{self, Connection, TakeDownError, Window, WindowScale},
+    tcp_repair::{self, TakeDownError, TcpConnectionState, TcpWindowScale, TcpWindows},
 };
-use pandastack_vmm::{KeptLink, LinkState, LinkWindow, NetworkPort};
+use pandastack_vmm::{LinkState, LinkWindow, NetworkAttachment, SealableLink};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpSocket, TcpStream},
@@ -24,14 +24,14 @@ use tokio::{
 use crate::limits::{CARRIER_DEADLINE, CARRIER_POLL};
 
 /// Connects to the guest agent.
-pub async fn dial(netns: &Netns, network: &NetworkPort) -> io::Result<TcpStream> {
+pub async fn dial(netns: &Netns, network: &NetworkAttachment) -> io::Result<TcpStream> {
     let socket: OwnedFd = netns.tcp_socket()?;
     let socket = TcpSocket::from_std_stream(std::net::TcpStream::from(socket));
     socket.connect(agent(network)).await
 }
 
 /// Makes the host's end of a sealed connection. Does not contact the guest.
-pub async fn take_up(netns: &Netns, network: &NetworkPort, state: &LinkState) -> io::Result<TcpStream> {
+pub async fn take_up(netns: &Netns, network: &NetworkAttachment, state: &LinkState) -> io::Result<TcpStream> {
     let connection = connection_of(state);
     if !connection.leads_to(agent(network)) {
         return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "the link belongs to another guest"));
@@ -44,7 +44,7 @@ pub async fn take_up(netns: &Netns, network: &NetworkPort, state: &LinkState) ->
 /// Waits until the kernel reports carrier on the tap. An earlier frame is lost, and a connection
 /// that has never measured a round trip repeats it only after a second.
 async fn carrier(netns: &Netns, tap: &str) -> io::Result<()> {
-    let interfaces = netns.run(Interfaces::open)??;
+    let interfaces = netns.run(InterfaceSocket::open)??;
     let deadline = Instant::now() + CARRIER_DEADLINE;
     while !interfaces.runs(tap)? {
         if Instant::now() > deadline {
@@ -55,14 +55,14 @@ async fn carrier(netns: &Netns, tap: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn agent(network: &NetworkPort) -> SocketAddr {
+fn agent(network: &NetworkAttachment) -> SocketAddr {
     SocketAddr::from((network.guest_address, network.guest_port))
 }
 
 /// A TCP stream that can be sealed.
-pub struct KeptStream(pub TcpStream);
+pub struct SealableStream(pub TcpStream);
 
-impl KeptLink for KeptStream {
+impl SealableLink for SealableStream {
     fn state(&self) -> io::Result<LinkState> {
         match tcp_repair::take_down(self.0.as_fd()) {
             Ok(connection) => Ok(state_of(&connection)),
@@ -72,13 +72,13 @@ impl KeptLink for KeptStream {
     }
 }
 
-impl AsyncRead for KeptStream {
+impl AsyncRead for SealableStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_read(cx, buffer)
     }
 }
 
-impl AsyncWrite for KeptStream {
+impl AsyncWrite for SealableStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, bytes)
     }
@@ -92,8 +92,8 @@ impl AsyncWrite for KeptStream {
     }
 }
 
-fn state_of(connection: &Connection) -> LinkState {
-    let Connection {
+fn state_of(connection: &TcpConnectionState) -> LinkState {
+    let TcpConnectionState {
         local,
         peer,
         send_sequence,
@@ -104,7 +104,7 @@ fn state_of(connection: &Connection) -> LinkState {
         window_scale,
         window,
     } = *connection;
-    let Window { send_updated, send, send_max, receive, receive_updated } = window;
+    let TcpWindows { send_updated, send, send_max, receive, receive_updated } = window;
     LinkState {
         local,
         peer,
@@ -113,12 +113,12 @@ fn state_of(connection: &Connection) -> LinkState {
         segment_max,
         selective_acks,
         timestamp,
-        window_scale: window_scale.map(|WindowScale { send, receive }| (send, receive)),
+        window_scale: window_scale.map(|TcpWindowScale { send, receive }| (send, receive)),
         window: LinkWindow { send_updated, send, send_max, receive, receive_updated },
     }
 }
 
-fn connection_of(state: &LinkState) -> Connection {
+fn connection_of(state: &LinkState) -> TcpConnectionState {
     let LinkState {
         local,
         peer,
@@ -131,7 +131,7 @@ fn connection_of(state: &LinkState) -> Connection {
         window,
     } = *state;
     let LinkWindow { send_updated, send, send_max, receive, receive_updated } = window;
-    Connection {
+    TcpConnectionState {
         local,
         peer,
         send_sequence,
@@ -139,7 +139,7 @@ fn connection_of(state: &LinkState) -> Connection {
         segment_max,
         selective_acks,
         timestamp,
-        window_scale: window_scale.map(|(send, receive)| WindowScale { send, receive }),
-        window: Window { send_updated, send, send_max, receive, receive_updated },
+        window_scale: window_scale.map(|(send, receive)| TcpWindowScale { send, receive }),
+        window: TcpWindows { send_updated, send, send_max, receive, receive_updated },
     }
 }

@@ -5,11 +5,11 @@ use std::{io, os::fd::AsFd, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use pandastack_kit::{Scope, ScopeError};
-use pandastack_model::{Bytes, MachineId};
+use pandastack_model::{ByteSize, MachineId};
 use pandastack_sys::netns::Netns;
 use pandastack_vmm::{
-    KeptLink, Link, LinkState, Machine, MachineError, MachineState, MemoryDelta, MemoryUse, NetworkPort, Power,
-    VolumePort, VolumeSlot,
+    Link, LinkState, Machine, MachineError, MachineState, MemoryDelta, MemoryUse, NetworkAttachment, Power,
+    SealableLink, SlotVolume, VolumeSlot,
 };
 use serde_json::json;
 use tokio::{net::TcpStream, sync::watch};
@@ -17,11 +17,11 @@ use tokio::{net::TcpStream, sync::watch};
 use crate::{
     command::inherited,
     limits::{DEATH_NEWS_DEADLINE, DIAL_DEADLINE, LOAD_DEADLINE},
-    link::{self, KeptStream},
+    link::{self, SealableStream},
     memory,
-    process::Process,
+    process::QemuProcess,
     qmp::Qmp,
-    room::{Switch, is_stopped_for_room},
+    room::{CpuSwitch, is_stopped_for_room},
     state::StateBuffer,
     volume,
 };
@@ -31,11 +31,11 @@ const SAVED_STATE: u32 = 1000;
 
 pub struct QemuMachine {
     pub(crate) id: MachineId,
-    pub(crate) process: Process,
+    pub(crate) process: QemuProcess,
     pub(crate) qmp: Arc<Qmp>,
-    pub(crate) switch: Switch,
+    pub(crate) switch: CpuSwitch,
     pub(crate) netns: Netns,
-    pub(crate) network: NetworkPort,
+    pub(crate) network: NetworkAttachment,
     pub(crate) scope: Scope,
 }
 
@@ -119,8 +119,8 @@ impl Machine for QemuMachine {
         Ok(Box::new(self.connect().await?))
     }
 
-    async fn dial_kept(&self) -> Result<Box<dyn KeptLink>, MachineError> {
-        Ok(Box::new(KeptStream(self.connect().await?)))
+    async fn dial_kept(&self) -> Result<Box<dyn SealableLink>, MachineError> {
+        Ok(Box::new(SealableStream(self.connect().await?)))
     }
 
     async fn take_up(&self, state: &LinkState) -> Result<Box<dyn Link>, MachineError> {
@@ -156,24 +156,24 @@ impl Machine for QemuMachine {
         &self,
         base: &Path,
         room: Vec<u8>,
-        bytes_max: Bytes,
+        bytes_max: ByteSize,
     ) -> Result<Option<MemoryDelta>, MachineError> {
         let (pid, base) = (self.process.pid(), base.to_owned());
         let held = self.scope.block("hold memory", move || memory::hold(pid, &base, room, bytes_max)).await;
         self.explain(flat("read guest memory", held)).await
     }
 
-    async fn save_memory(&self, base: &Path, copy: &Path) -> Result<Bytes, MachineError> {
+    async fn save_memory(&self, base: &Path, copy: &Path) -> Result<ByteSize, MachineError> {
         let (pid, base, copy) = (self.process.pid(), base.to_owned(), copy.to_owned());
         let saved = self.scope.block("save memory", move || memory::save(pid, &base, &copy)).await;
         self.explain(flat("copy guest memory", saved)).await
     }
 
-    async fn attach(&self, port: &VolumePort) -> Result<(), MachineError> {
+    async fn attach(&self, port: &SlotVolume) -> Result<(), MachineError> {
         self.explain(volume::attach(&self.qmp, port).await).await
     }
 
-    async fn volume_grown(&self, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError> {
+    async fn volume_grown(&self, slot: VolumeSlot, size: ByteSize) -> Result<(), MachineError> {
         self.explain(volume::grown(&self.qmp, self.process.pid(), slot, size).await).await
     }
 

@@ -3,26 +3,26 @@
 
 use std::{fs, io, os::unix::fs::FileExt, path::Path};
 
-use pandastack_model::Bytes;
-use pandastack_sys::pagemap::{Extent, Mapping, buffer, total};
-use pandastack_vmm::{MemoryDelta, MemoryUse, Run};
+use pandastack_model::ByteSize;
+use pandastack_sys::pagemap::{FileMapping, PageRange, buffer, total};
+use pandastack_vmm::{MemoryDelta, MemoryRange, MemoryUse};
 
 /// Buffer size while memory is written directly to a file.
 const PASS_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Reports the pages that the guest only read, and the size of its changes.
 pub fn usage(pid: u32, base: &Path) -> io::Result<MemoryUse> {
-    let touched = Mapping::of(pid, base)?.touched()?;
-    Ok(MemoryUse { read: runs(&touched.read), changed: Bytes::new(total(&touched.changed)) })
+    let touched = FileMapping::of(pid, base)?.touched()?;
+    Ok(MemoryUse { read: runs(&touched.read), changed: ByteSize::new(total(&touched.changed)) })
 }
 
-fn runs(extents: &[Extent]) -> Vec<Run> {
-    extents.iter().map(|extent| Run { offset: extent.offset, length: extent.length }).collect()
+fn runs(extents: &[PageRange]) -> Vec<MemoryRange> {
+    extents.iter().map(|extent| MemoryRange { offset: extent.offset, length: extent.length }).collect()
 }
 
 /// Reads all changed memory, unless it exceeds the maximum.
-pub fn hold(pid: u32, base: &Path, mut room: Vec<u8>, bytes_max: Bytes) -> io::Result<Option<MemoryDelta>> {
-    let mapping = Mapping::of(pid, base)?;
+pub fn hold(pid: u32, base: &Path, mut room: Vec<u8>, bytes_max: ByteSize) -> io::Result<Option<MemoryDelta>> {
+    let mapping = FileMapping::of(pid, base)?;
     let changed = mapping.touched()?.changed;
     let size = total(&changed);
     if size > bytes_max.get() {
@@ -39,8 +39,8 @@ pub fn hold(pid: u32, base: &Path, mut room: Vec<u8>, bytes_max: Bytes) -> io::R
 }
 
 /// Copies all changed memory over a copy of the layer's file, a few megabytes at a time.
-pub fn save(pid: u32, base: &Path, copy: &Path) -> io::Result<Bytes> {
-    let mapping = Mapping::of(pid, base)?;
+pub fn save(pid: u32, base: &Path, copy: &Path) -> io::Result<ByteSize> {
+    let mapping = FileMapping::of(pid, base)?;
     let changed = mapping.touched()?.changed;
     let file = fs::OpenOptions::new().write(true).open(copy)?;
     let mut buffer = vec![0; PASS_BYTES as usize];
@@ -48,14 +48,14 @@ pub fn save(pid: u32, base: &Path, copy: &Path) -> io::Result<Bytes> {
         let end = extent.offset + extent.length;
         let mut offset = extent.offset;
         while offset < end {
-            let piece = Extent { offset, length: PASS_BYTES.min(end - offset) };
+            let piece = PageRange { offset, length: PASS_BYTES.min(end - offset) };
             let bytes = &mut buffer[..piece.length as usize];
             mapping.read(&[piece], bytes)?;
             file.write_all_at(bytes, offset)?;
             offset += piece.length;
         }
     }
-    Ok(Bytes::new(total(&changed)))
+    Ok(ByteSize::new(total(&changed)))
 }
 
 #[cfg(test)]
@@ -87,10 +87,10 @@ sys.stdin.read()
         let mut child = mapper.spawn().unwrap();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
         let changed = 3 * 4096;
-        let held = |room: usize, most| hold(child.id(), base.path(), vec![0; room], Bytes::new(most)).unwrap();
+        let held = |room: usize, most| hold(child.id(), base.path(), vec![0; room], ByteSize::new(most)).unwrap();
         for room in [0, 4096, changed as usize, 1 << 20] {
             let delta = held(room, changed).expect("there is leave for it");
-            assert_eq!((delta.size(), delta.bytes.len() as u64), (Bytes::new(changed), changed), "room for {room}");
+            assert_eq!((delta.size(), delta.bytes.len() as u64), (ByteSize::new(changed), changed), "room for {room}");
             assert_eq!((delta.bytes[0], delta.bytes[1], delta.bytes[8192]), (b'x', b'a', b'x'));
             assert!(held(room, changed - 1).is_none(), "the room says nothing of the leave");
         }

@@ -7,7 +7,7 @@ use crate::limits::PROBE_DEADLINE;
 
 /// The tier of this host, and a one-line reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct TierChoice {
     pub tier: Tier,
     pub reason: String,
 }
@@ -23,7 +23,7 @@ pub enum TierError {
 
 /// Chooses a tier: the pinned one if given, else the strongest that works. Fails below the required
 /// one.
-pub fn choose_tier(pinned: Option<Tier>, required: Option<Tier>) -> Result<Choice, TierError> {
+pub fn choose_tier(pinned: Option<Tier>, required: Option<Tier>) -> Result<TierChoice, TierError> {
     decide(pinned, required, &ask_cpu())
 }
 
@@ -35,15 +35,19 @@ fn ask_cpu() -> Result<(), KvmUnusable> {
     probe_machine(PROBE_DEADLINE)
 }
 
-fn decide(pinned: Option<Tier>, required: Option<Tier>, kvm: &Result<(), KvmUnusable>) -> Result<Choice, TierError> {
+fn decide(
+    pinned: Option<Tier>,
+    required: Option<Tier>,
+    kvm: &Result<(), KvmUnusable>,
+) -> Result<TierChoice, TierError> {
     let choice = match (pinned, kvm) {
         (Some(Tier::Kvm), Err(cause)) => return Err(TierError::NoKvm(cause.clone())),
         (Some(Tier::Kvm), Ok(())) => {
-            Choice { tier: Tier::Kvm, reason: "selected by an option, and the probe machine ran".to_owned() }
+            TierChoice { tier: Tier::Kvm, reason: "selected by an option, and the probe machine ran".to_owned() }
         }
-        (Some(tier), _) => Choice { tier, reason: "selected by an option".to_owned() },
-        (None, Ok(())) => Choice { tier: Tier::Kvm, reason: "the probe machine ran".to_owned() },
-        (None, Err(cause)) => Choice { tier: Tier::Emulated, reason: format!("KVM is not usable: {cause}") },
+        (Some(tier), _) => TierChoice { tier, reason: "selected by an option".to_owned() },
+        (None, Ok(())) => TierChoice { tier: Tier::Kvm, reason: "the probe machine ran".to_owned() },
+        (None, Err(cause)) => TierChoice { tier: Tier::Emulated, reason: format!("KVM is not usable: {cause}") },
     };
     match required {
         Some(required) if choice.tier < required => {

@@ -14,15 +14,15 @@ use std::{
 
 use pandastack_kit::Scope;
 use pandastack_sys::{
-    cgroup::{CgroupError, Group, Hierarchy, Limits},
-    filter::{Listener, Opens},
-    jail::{self, Cell, JailError, Jailed},
-    mounts::Tree,
+    cgroup::{Cgroup, CgroupError, CgroupHierarchy, CgroupLimits},
+    filter::{OpenCalls, SeccompListener},
+    jail::{self, Confinement, JailError, JailedProcess},
+    mounts::MountTree,
     netns::Netns,
     oom,
-    pidfd::{Exit, Pidfd},
+    pidfd::{ChildExit, Pidfd},
 };
-use pandastack_vmm::{MachineLimits, MachineSpec, MachineState, StartError, group_of};
+use pandastack_vmm::{MachineLimits, MachineSpec, MachineStartError, MachineState, group_of};
 use tokio::{
     io::unix::AsyncFd,
     sync::{oneshot, watch},
@@ -30,13 +30,13 @@ use tokio::{
 
 use crate::{
     command::{CONSOLE_FD, DISK_FD, MONITOR_FD, STATE_FD, TAP_FD, USER_FD},
-    jail::{Files, Jail, RUNTIME, User, failed},
+    jail::{InheritedFiles, Jail, JailUser, RUNTIME, failed},
     limits::{CONSOLE_TAIL_BYTES, FILE_BYTES_MAX, KILL_DEADLINE, LOG_TAIL_BYTES},
     runtime::Runtime,
 };
 
 /// A process that runs a machine.
-pub struct Process {
+pub struct QemuProcess {
     pid: u32,
     handle: Arc<AsyncFd<Pidfd>>,
     state: watch::Receiver<MachineState>,
@@ -44,7 +44,7 @@ pub struct Process {
 }
 
 /// Parameters of a process start.
-pub struct Launch<'a> {
+pub struct QemuLaunch<'a> {
     pub runtime: &'a Runtime,
     pub jail: Jail,
     pub users: &'a Range<u32>,
@@ -52,12 +52,12 @@ pub struct Launch<'a> {
     pub arguments: Vec<String>,
     pub netns: &'a Netns,
     /// Mounts beside the runtime, in a jail.
-    pub mounts: Vec<(Tree, CString)>,
+    pub mounts: Vec<(MountTree, CString)>,
     /// Whether the process must wait for its memory.
-    pub opens: Opens,
+    pub opens: OpenCalls,
     /// Device state to load.
     pub state: Option<File>,
-    pub limited: Limited,
+    pub limited: LimitTiming,
     /// Memory limit of all machines of this server together.
     pub memory_of_all: Option<u64>,
 }
@@ -65,7 +65,7 @@ pub struct Launch<'a> {
 /// When a process enters its control group. That takes milliseconds, so a process that does not run
 /// its guest yet does it during its own start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limited {
+pub enum LimitTiming {
     /// Before its first instruction.
     FromTheStart,
     /// Before the machine is returned.
@@ -73,21 +73,23 @@ pub enum Limited {
 }
 
 /// A started process. Its memory must be passed to it if `opens` is set.
-pub struct Started {
-    pub process: Process,
-    pub entering: Entering,
-    pub opens: Option<Listener>,
+pub struct StartedProcess {
+    pub process: QemuProcess,
+    pub entering: EnteringCgroup,
+    pub opens: Option<SeccompListener>,
 }
 
 /// A process that is entering its control group.
-pub struct Entering(Option<oneshot::Receiver<Result<(), StartError>>>);
+pub struct EnteringCgroup(Option<oneshot::Receiver<Result<(), MachineStartError>>>);
 
-impl Entering {
+impl EnteringCgroup {
     /// Waits until the process has entered.
-    pub async fn done(self) -> Result<(), StartError> {
+    pub async fn done(self) -> Result<(), MachineStartError> {
         match self.0 {
             None => Ok(()),
-            Some(entered) => entered.await.unwrap_or_else(|error| Err(StartError::Spawn(io::Error::other(error)))),
+            Some(entered) => {
+                entered.await.unwrap_or_else(|error| Err(MachineStartError::Spawn(io::Error::other(error))))
+            }
         }
     }
 }
@@ -97,16 +99,16 @@ pub fn monitor_socket(run_dir: &Path) -> PathBuf {
     run_dir.join("qmp")
 }
 
-impl Process {
+impl QemuProcess {
     /// Starts the process. Its monitor can be connected to at once: the socket already listens, and
     /// the process only accepts.
-    pub fn start(launch: Launch<'_>, scope: &Scope) -> Result<Started, StartError> {
-        let Launch { spec, jail, .. } = launch;
+    pub fn start(launch: QemuLaunch<'_>, scope: &Scope) -> Result<StartedProcess, MachineStartError> {
+        let QemuLaunch { spec, jail, .. } = launch;
         let log = spec.run_dir.join("machine.log");
-        let group = Hierarchy::find().map(|tree| tree.group(&group_of(&spec.run_dir)));
+        let group = CgroupHierarchy::find().map(|tree| tree.group(&group_of(&spec.run_dir)));
         let group = unless(jail, "find its control groups", group)?;
         let entrances = match &group {
-            Some(group) if launch.limited == Limited::FromTheStart => {
+            Some(group) if launch.limited == LimitTiming::FromTheStart => {
                 let open = limit(group, &limits(spec), launch.memory_of_all).and_then(|()| group.entrances());
                 unless(jail, "create its control groups", open)?.unwrap_or_default()
             }
@@ -126,7 +128,7 @@ impl Process {
             tracing::debug!(pid = started.pid, %error, "could not set the OOM score of a machine process");
         }
         let entering = match &group {
-            Some(group) if launch.limited == Limited::Meanwhile => {
+            Some(group) if launch.limited == LimitTiming::Meanwhile => {
                 let (group, limits, pid, inner) = (group.clone(), limits(spec), started.pid, scope.clone());
                 let of_all = launch.memory_of_all;
                 let enter =
@@ -137,37 +139,37 @@ impl Process {
                         let _ = tx.send(outcome);
                     }
                 });
-                Entering(Some(entered))
+                EnteringCgroup(Some(entered))
             }
-            _ => Entering(None),
+            _ => EnteringCgroup(None),
         };
         let console = spec.run_dir.join("console.log");
-        let watched = Watched { log, console, group, memory: spec.limits.memory };
-        let process = Self::watched(started.pid, started.handle, watched, scope).map_err(StartError::Spawn)?;
-        Ok(Started { process, entering, opens: started.opens })
+        let watched = DeathSources { log, console, group, memory: spec.limits.memory };
+        let process = Self::watched(started.pid, started.handle, watched, scope).map_err(MachineStartError::Spawn)?;
+        Ok(StartedProcess { process, entering, opens: started.opens })
     }
 
     /// Takes over a live process of an earlier host process.
-    pub fn adopt(spec: &MachineSpec, pid: u32, jail: Jail, scope: &Scope) -> Result<Self, StartError> {
-        let stranger = |_| StartError::Stranger { pid };
+    pub fn adopt(spec: &MachineSpec, pid: u32, jail: Jail, scope: &Scope) -> Result<Self, MachineStartError> {
+        let stranger = |_| MachineStartError::Stranger { pid };
         let handle = Pidfd::open(pid).map_err(stranger)?;
         // Read after the handle was opened. If another process got this pid before that, its group
         // differs. If one gets it later, the handle reports a dead process.
-        let group = Group::of(pid, &group_of(&spec.run_dir));
+        let group = Cgroup::of(pid, &group_of(&spec.run_dir));
         // Every jailed machine is in its group. Without a jail there may be no groups, and only the
         // process's arguments identify it.
         if group.is_none() && (jail == Jail::Full || !names_folder(pid, &spec.run_dir)) {
-            return Err(StartError::Stranger { pid });
+            return Err(MachineStartError::Stranger { pid });
         }
         let (log, console) = (spec.run_dir.join("machine.log"), spec.run_dir.join("console.log"));
-        let watched = Watched { log, console, group, memory: spec.limits.memory };
-        Self::watched(pid, handle, watched, scope).map_err(StartError::Spawn)
+        let watched = DeathSources { log, console, group, memory: spec.limits.memory };
+        Self::watched(pid, handle, watched, scope).map_err(MachineStartError::Spawn)
     }
 
     // The replacement is `unsafe`, which this room may not use. Its condition holds: the handle
     // always owns its descriptor.
     #[allow(deprecated, reason = "see above")]
-    fn watched(pid: u32, handle: Pidfd, watched: Watched, scope: &Scope) -> io::Result<Self> {
+    fn watched(pid: u32, handle: Pidfd, watched: DeathSources, scope: &Scope) -> io::Result<Self> {
         let handle = Arc::new(AsyncFd::new(handle)?);
         let (tx, state) = watch::channel(MachineState::Alive);
         let log = watched.log.clone();
@@ -184,7 +186,7 @@ impl Process {
     }
 
     /// Returns the end of the process's log.
-    pub fn last_words(&self) -> String {
+    pub fn log_tail(&self) -> String {
         tail(&self.log, LOG_TAIL_BYTES)
     }
 
@@ -209,19 +211,19 @@ fn names_folder(pid: u32, run_dir: &Path) -> bool {
     words.split(|byte| *byte == 0).any(|word| word == name.as_bytes())
 }
 
-fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<Jailed, StartError> {
-    let Launch { runtime, spec, .. } = launch;
+fn start(launch: &QemuLaunch<'_>, log: &Path, entrances: &[File]) -> Result<JailedProcess, MachineStartError> {
+    let QemuLaunch { runtime, spec, .. } = launch;
     let jailed = launch.jail == Jail::Full;
     let program = runtime.bundle.program(if jailed { Path::new(RUNTIME) } else { runtime.bundle.folder() });
     let argv = strings([&program.path].into_iter().chain(&program.arguments).chain(&launch.arguments))?;
     let env = strings(&program.environment)?;
-    let null = File::options().read(true).write(true).open("/dev/null").map_err(StartError::Spawn)?;
-    let output = open_log(log).map_err(StartError::Spawn)?;
-    let monitor = UnixListener::bind(monitor_socket(&spec.run_dir)).map_err(StartError::Spawn)?;
-    let files = Files::open(spec, launch.netns)?;
-    let user = jailed.then(|| User::take(launch.users)).transpose().map_err(failed("reserve a user id"))?;
+    let null = File::options().read(true).write(true).open("/dev/null").map_err(MachineStartError::Spawn)?;
+    let output = open_log(log).map_err(MachineStartError::Spawn)?;
+    let monitor = UnixListener::bind(monitor_socket(&spec.run_dir)).map_err(MachineStartError::Spawn)?;
+    let files = InheritedFiles::open(spec, launch.netns)?;
+    let user = jailed.then(|| JailUser::take(launch.users)).transpose().map_err(failed("reserve a user id"))?;
     let state = launch.state.as_ref().map_or(null.as_fd(), AsFd::as_fd);
-    let lock = user.as_ref().map_or(null.as_fd(), User::lock);
+    let lock = user.as_ref().map_or(null.as_fd(), JailUser::lock);
     let mut descriptors: Vec<BorrowedFd<'_>> = vec![null.as_fd(), null.as_fd(), output.as_fd()];
     for (fd, number) in [(monitor.as_fd(), MONITOR_FD), (state, STATE_FD), (files.tap.as_fd(), TAP_FD), (lock, USER_FD)]
     {
@@ -232,15 +234,15 @@ fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<Jailed, 
     descriptors.push(files.console.as_fd());
     descriptors.push(files.disk.as_fd());
     let root = runtime.root.as_ref().filter(|_| jailed);
-    let cell = root.zip(user.as_ref()).map(|(root, user)| Cell {
+    let cell = root.zip(user.as_ref()).map(|(root, user)| Confinement {
         root,
         mounts: &launch.mounts,
         user: user.number,
         opens: launch.opens,
     });
     assert_eq!(cell.is_some(), jailed, "a jail is whole or asked not to be");
-    let path = CString::new(program.path.as_str()).map_err(|error| StartError::Spawn(error.into()))?;
-    let started = jail::launch(&jail::Launch {
+    let path = CString::new(program.path.as_str()).map_err(|error| MachineStartError::Spawn(error.into()))?;
+    let started = jail::launch(&jail::JailLaunch {
         program: &path,
         argv: &argv,
         env: &env,
@@ -261,34 +263,36 @@ fn open_log(log: &Path) -> io::Result<File> {
 }
 
 /// The longest file that a machine may write. One limit covers all its files.
-fn file_bytes_max(spec: &MachineSpec, files: &Files) -> u64 {
+fn file_bytes_max(spec: &MachineSpec, files: &InheritedFiles) -> u64 {
     FILE_BYTES_MAX.max(spec.memory.get()).max(files.disk_bytes)
 }
 
-fn strings<'a>(words: impl IntoIterator<Item = &'a String>) -> Result<Vec<CString>, StartError> {
+fn strings<'a>(words: impl IntoIterator<Item = &'a String>) -> Result<Vec<CString>, MachineStartError> {
     let made = words.into_iter().map(|word| CString::new(word.as_str())).collect::<Result<_, _>>();
-    made.map_err(|error| StartError::Spawn(error.into()))
+    made.map_err(|error| MachineStartError::Spawn(error.into()))
 }
 
-fn refused(error: JailError, spec: &MachineSpec) -> StartError {
+fn refused(error: JailError, spec: &MachineSpec) -> MachineStartError {
     match error {
-        JailError::Clone(cause) => StartError::Jail { step: "create a process".to_owned(), cause },
-        JailError::Child { step: jail::Step::Program | jail::Step::Session, cause } => StartError::Spawn(cause),
-        JailError::Child { step: jail::Step::Network, cause } => {
-            StartError::Network { netns: spec.network.netns.clone(), cause }
+        JailError::Clone(cause) => MachineStartError::Jail { step: "create a process".to_owned(), cause },
+        JailError::Child { step: jail::JailStep::Program | jail::JailStep::Session, cause } => {
+            MachineStartError::Spawn(cause)
         }
-        JailError::Child { step, cause } => StartError::Jail { step: format!("{step:?}").to_lowercase(), cause },
+        JailError::Child { step: jail::JailStep::Network, cause } => {
+            MachineStartError::Network { netns: spec.network.netns.clone(), cause }
+        }
+        JailError::Child { step, cause } => MachineStartError::Jail { step: format!("{step:?}").to_lowercase(), cause },
     }
 }
 
-fn limits(spec: &MachineSpec) -> Limits {
+fn limits(spec: &MachineSpec) -> CgroupLimits {
     let MachineLimits { cpu_percent, memory, pids } = spec.limits;
-    Limits { cpu_percent, memory_bytes: memory.get(), pids }
+    CgroupLimits { cpu_percent, memory_bytes: memory.get(), pids }
 }
 
 /// Makes a machine's group. The parent group has the limit of all machines. It is removed with its
 /// last machine, so each machine sets that limit again.
-fn limit(group: &Group, limits: &Limits, memory_of_all: Option<u64>) -> Result<(), CgroupError> {
+fn limit(group: &Cgroup, limits: &CgroupLimits, memory_of_all: Option<u64>) -> Result<(), CgroupError> {
     group.limit(limits)?;
     match (group.above(), memory_of_all) {
         (Some(above), Some(bytes)) => above.limit_memory(bytes).inspect_err(|_| {
@@ -298,8 +302,8 @@ fn limit(group: &Group, limits: &Limits, memory_of_all: Option<u64>) -> Result<(
     }
 }
 
-fn enter(group: &Group, limits: &Limits, memory_of_all: Option<u64>, pid: u32) -> Result<(), CgroupError> {
-    let entered = limit(group, limits, memory_of_all).and_then(|()| group.bring(pid));
+fn enter(group: &Cgroup, limits: &CgroupLimits, memory_of_all: Option<u64>, pid: u32) -> Result<(), CgroupError> {
+    let entered = limit(group, limits, memory_of_all).and_then(|()| group.add_process(pid));
     if entered.is_err() {
         // A dead process is no longer watched, so its group would be left behind.
         group.remove();
@@ -308,7 +312,7 @@ fn enter(group: &Group, limits: &Limits, memory_of_all: Option<u64>, pid: u32) -
 }
 
 /// Without a jail, limits are optional.
-fn unless<T>(jail: Jail, step: &str, outcome: Result<T, CgroupError>) -> Result<Option<T>, StartError> {
+fn unless<T>(jail: Jail, step: &str, outcome: Result<T, CgroupError>) -> Result<Option<T>, MachineStartError> {
     match (outcome, jail) {
         (Ok(value), _) => Ok(Some(value)),
         (Err(error), Jail::Full) => Err(failed(step)(error.into_io())),
@@ -317,14 +321,14 @@ fn unless<T>(jail: Jail, step: &str, outcome: Result<T, CgroupError>) -> Result<
 }
 
 /// Sources for the reason of a death.
-struct Watched {
+struct DeathSources {
     log: PathBuf,
     console: PathBuf,
-    group: Option<Group>,
-    memory: pandastack_model::Bytes,
+    group: Option<Cgroup>,
+    memory: pandastack_model::ByteSize,
 }
 
-async fn watch_death(handle: Arc<AsyncFd<Pidfd>>, tx: watch::Sender<MachineState>, watched: Watched) {
+async fn watch_death(handle: Arc<AsyncFd<Pidfd>>, tx: watch::Sender<MachineState>, watched: DeathSources) {
     let reason = match handle.readable().await {
         // A process of an earlier host process is not our child, so its exit status is unknown.
         Ok(_) => watched.explain(handle.get_ref().reap().ok().flatten()),
@@ -336,8 +340,8 @@ async fn watch_death(handle: Arc<AsyncFd<Pidfd>>, tx: watch::Sender<MachineState
     let _ = tx.send(MachineState::Dead { reason });
 }
 
-impl Watched {
-    fn explain(&self, exit: Option<Exit>) -> String {
+impl DeathSources {
+    fn explain(&self, exit: Option<ChildExit>) -> String {
         let killed_for_memory = self.group.as_ref().filter(|group| group.memory_kills() > 0);
         if killed_for_memory.is_some_and(|group| !group.reached_memory_limit()) {
             return "killed: the machines of the host together used more memory than allowed".to_owned();
@@ -346,16 +350,16 @@ impl Watched {
             return format!("killed: the machine used more than its {} MiB", self.memory.as_mib());
         }
         // A kernel panic restarts the machine, which looks like a normal exit from outside.
-        if matches!(exit, Some(Exit::Status(0)) | None)
+        if matches!(exit, Some(ChildExit::Status(0)) | None)
             && let Some(last_words) = panic_in(&tail(&self.console, CONSOLE_TAIL_BYTES))
         {
             return format!("the guest's kernel panicked: {last_words}");
         }
         let how = match exit {
-            Some(Exit::Signal(9)) => "killed by signal 9".to_owned(),
-            Some(Exit::Signal(signal)) => format!("ended by signal {signal}"),
-            Some(Exit::Status(0)) => "the guest powered off".to_owned(),
-            Some(Exit::Status(status)) => format!("exited with status {status}"),
+            Some(ChildExit::Signal(9)) => "killed by signal 9".to_owned(),
+            Some(ChildExit::Signal(signal)) => format!("ended by signal {signal}"),
+            Some(ChildExit::Status(0)) => "the guest powered off".to_owned(),
+            Some(ChildExit::Status(status)) => format!("exited with status {status}"),
             None => "ended with an unknown status".to_owned(),
         };
         match tail(&self.log, LOG_TAIL_BYTES).lines().last() {
@@ -422,11 +426,11 @@ mod tests {
         // After its output it has set its own arguments.
         stranger.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
         let (pid, scope) = (stranger.id(), Scope::new());
-        let adopted = Process::adopt(&spec, pid, Jail::Full, &scope);
-        assert!(matches!(adopted, Err(StartError::Stranger { .. })), "its words were believed");
-        let group = Hierarchy::find().unwrap().group(&group_of(&spec.run_dir));
+        let adopted = QemuProcess::adopt(&spec, pid, Jail::Full, &scope);
+        assert!(matches!(adopted, Err(MachineStartError::Stranger { .. })), "its words were believed");
+        let group = CgroupHierarchy::find().unwrap().group(&group_of(&spec.run_dir));
         enter(&group, &limits(&spec), None, pid).unwrap();
-        let adopted = Process::adopt(&spec, pid, Jail::Full, &scope).expect("it is in the machine's group");
+        let adopted = QemuProcess::adopt(&spec, pid, Jail::Full, &scope).expect("it is in the machine's group");
         adopted.kill().await;
         // The watcher has reaped it already, because it is our child.
         let _ = stranger.wait();
@@ -434,14 +438,14 @@ mod tests {
     }
 
     fn spec_of(run_dir: &Path) -> MachineSpec {
-        let memory = pandastack_model::Bytes::mib(64);
+        let memory = pandastack_model::ByteSize::mib(64);
         MachineSpec {
             id: pandastack_model::MachineId::random(),
             memory,
             cpus: 1,
             disk: run_dir.join("disk"),
             run_dir: run_dir.to_owned(),
-            network: pandastack_vmm::NetworkPort {
+            network: pandastack_vmm::NetworkAttachment {
                 netns: "/proc/self/ns/net".into(),
                 tap: "none".to_owned(),
                 mac: "02:00:00:00:00:01".to_owned(),

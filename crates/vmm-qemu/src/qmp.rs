@@ -16,18 +16,18 @@ use tokio::{
 
 use crate::limits::{COMMAND_DEADLINE, QMP_LINE_BYTES_MAX};
 
-type Answer = Result<Value, String>;
+type QmpAnswer = Result<Value, String>;
 
 /// A connected monitor.
 pub struct Qmp {
     write: AsyncMutex<OwnedWriteHalf>,
-    waiting: std::sync::Arc<Mutex<VecDeque<oneshot::Sender<Answer>>>>,
-    events: broadcast::Sender<Event>,
+    waiting: std::sync::Arc<Mutex<VecDeque<oneshot::Sender<QmpAnswer>>>>,
+    events: broadcast::Sender<QmpEvent>,
 }
 
 /// An unsolicited message from QEMU.
 #[derive(Clone, Debug)]
-pub struct Event {
+pub struct QmpEvent {
     pub name: String,
     pub data: Value,
 }
@@ -54,7 +54,7 @@ impl Qmp {
     }
 
     /// Subscribes to events from now on.
-    pub fn events(&self) -> broadcast::Receiver<Event> {
+    pub fn events(&self) -> broadcast::Receiver<QmpEvent> {
         self.events.subscribe()
     }
 
@@ -138,8 +138,8 @@ impl Qmp {
 
 async fn read_answers(
     mut read: BufReader<OwnedReadHalf>,
-    waiting: std::sync::Arc<Mutex<VecDeque<oneshot::Sender<Answer>>>>,
-    events: broadcast::Sender<Event>,
+    waiting: std::sync::Arc<Mutex<VecDeque<oneshot::Sender<QmpAnswer>>>>,
+    events: broadcast::Sender<QmpEvent>,
 ) {
     let mut line = String::new();
     loop {
@@ -150,7 +150,7 @@ async fn read_answers(
         }
         let Ok(mut message) = serde_json::from_str::<Value>(&line) else { break };
         if let Some(name) = message["event"].as_str() {
-            let _ = events.send(Event { name: name.to_owned(), data: message["data"].clone() });
+            let _ = events.send(QmpEvent { name: name.to_owned(), data: message["data"].clone() });
             continue;
         }
         let answer = match message.get_mut("return") {

@@ -18,25 +18,25 @@ use tokio::sync::{
 
 use crate::{
     limits::ROOM_POLL,
-    qmp::{Event, Qmp},
+    qmp::{Qmp, QmpEvent},
 };
 
 /// Stops and starts a machine's CPUs.
 #[derive(Clone)]
-pub struct Switch {
+pub struct CpuSwitch {
     qmp: Arc<Qmp>,
     /// The power state that was requested last.
     wanted: Arc<Mutex<Power>>,
     went_on: watch::Receiver<u64>,
 }
 
-impl Switch {
+impl CpuSwitch {
     /// Watches a machine as long as its monitor is in use. `power` is its current state.
     pub fn new(id: MachineId, qmp: Arc<Qmp>, power: Power, scope: &Scope) -> Self {
         let wanted = if power == Power::Paused { Power::Paused } else { Power::Running };
         let wanted = Arc::new(Mutex::new(wanted));
         let (tell, went_on) = watch::channel(0);
-        let watcher = Watcher { events: qmp.events(), qmp: Arc::downgrade(&qmp), wanted: wanted.clone() };
+        let watcher = SpaceWatcher { events: qmp.events(), qmp: Arc::downgrade(&qmp), wanted: wanted.clone() };
         let token = scope.token();
         scope.start("room", async move {
             tokio::select! {
@@ -71,7 +71,7 @@ impl Switch {
 }
 
 /// How a wait for disk space ended.
-enum Outcome {
+enum SpaceWaitEnd {
     WentOn,
     /// A pause was requested. After the next resume the guest meets the full disk again.
     Paused,
@@ -79,13 +79,13 @@ enum Outcome {
     Over,
 }
 
-struct Watcher {
-    events: Receiver<Event>,
+struct SpaceWatcher {
+    events: Receiver<QmpEvent>,
     qmp: Weak<Qmp>,
     wanted: Arc<Mutex<Power>>,
 }
 
-impl Watcher {
+impl SpaceWatcher {
     async fn watch(mut self, id: MachineId, went_on: watch::Sender<u64>) {
         // It may have been stopped earlier, under an earlier process of the host.
         let Some(qmp) = self.qmp.upgrade() else { return };
@@ -98,12 +98,12 @@ impl Watcher {
             waits = false;
             tracing::warn!(machine = %id, "a guest is paused: the host's disk may be full");
             match self.wait_for_room().await {
-                Outcome::WentOn => {
+                SpaceWaitEnd::WentOn => {
                     tracing::info!(machine = %id, "the disk has space again: the guest continues");
                     went_on.send_modify(|times| *times += 1);
                 }
-                Outcome::Paused => {}
-                Outcome::Over => return,
+                SpaceWaitEnd::Paused => {}
+                SpaceWaitEnd::Over => return,
             }
         }
     }
@@ -121,21 +121,21 @@ impl Watcher {
         }
     }
 
-    async fn wait_for_room(&mut self) -> Outcome {
+    async fn wait_for_room(&mut self) -> SpaceWaitEnd {
         loop {
             tokio::time::sleep(ROOM_POLL).await;
             match self.try_again().await {
                 Ok(true) => {}
-                Ok(false) => return Outcome::Paused,
-                Err(MachineError::Dead { .. } | MachineError::Io { .. }) => return Outcome::Over,
+                Ok(false) => return SpaceWaitEnd::Paused,
+                Err(MachineError::Dead { .. } | MachineError::Io { .. }) => return SpaceWaitEnd::Over,
                 // The host is loaded. Retry, or the guest waits forever.
                 Err(_) => continue,
             }
             // If there is still no space, QEMU stops the machine again at its next write.
             match tokio::time::timeout(ROOM_POLL, self.is_out_of_room()).await {
                 Ok(true) => {}
-                Ok(false) => return Outcome::Over,
-                Err(_) => return Outcome::WentOn,
+                Ok(false) => return SpaceWaitEnd::Over,
+                Err(_) => return SpaceWaitEnd::WentOn,
             }
         }
     }
@@ -158,8 +158,8 @@ pub fn is_stopped_for_room(status: &Value) -> bool {
     status["status"].as_str() == Some("io-error")
 }
 
-fn is_about_room(event: &Event) -> bool {
-    let Event { name, data } = event;
+fn is_about_room(event: &QmpEvent) -> bool {
+    let QmpEvent { name, data } = event;
     name == "BLOCK_IO_ERROR" && data["nospace"].as_bool() == Some(true) && data["action"].as_str() == Some("stop")
 }
 

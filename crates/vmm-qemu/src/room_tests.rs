@@ -19,7 +19,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::{Qmp, ROOM_POLL, Switch};
+use super::{CpuSwitch, Qmp, ROOM_POLL};
 
 /// The event after a write that found no space.
 fn no_room() -> Value {
@@ -72,9 +72,9 @@ impl Monitor {
         Self { told, refusals, say, path, _folder: folder }
     }
 
-    async fn switch(&self, scope: &Scope) -> Switch {
+    async fn switch(&self, scope: &Scope) -> CpuSwitch {
         let qmp = Arc::new(Qmp::connect(&self.path, scope).await.unwrap());
-        Switch::new(MachineId::random(), qmp, Power::Running, scope)
+        CpuSwitch::new(MachineId::random(), qmp, Power::Running, scope)
     }
 
     fn count(&self, command: &str) -> usize {

@@ -7,8 +7,8 @@ use std::{
 };
 
 use pandastack_model::Tier;
-use pandastack_sys::mounts::Root;
-use pandastack_vmm::StartError;
+use pandastack_sys::mounts::MountNamespace;
+use pandastack_vmm::MachineStartError;
 
 use crate::{
     bundle::Bundle,
@@ -19,7 +19,7 @@ use crate::{
 pub struct Runtime {
     pub bundle: Bundle,
     /// `None` without a jail.
-    pub root: Option<Root>,
+    pub root: Option<MountNamespace>,
 }
 
 /// All bundles of a folder. Caches the prepared ones.
@@ -46,14 +46,14 @@ impl Runtimes {
 
     /// Returns a prepared runtime: the given one, or the newest. The first use of each blocks
     /// briefly.
-    pub fn ready(&self, digest: Option<&str>, tier: Tier, jail: Jail) -> Result<Arc<Runtime>, StartError> {
+    pub fn ready(&self, digest: Option<&str>, tier: Tier, jail: Jail) -> Result<Arc<Runtime>, MachineStartError> {
         let digest = digest.unwrap_or(self.newest.digest());
         // Locked while a runtime is made, so that two machines starting at once make it only once.
         let mut ready = self.lock();
         if let Some(runtime) = ready.get(digest) {
             return Ok(runtime.clone());
         }
-        let missing = || StartError::Profile {
+        let missing = || MachineStartError::Profile {
             needed: format!("runtime {digest}"),
             present: format!("runtime {}", self.newest.digest()),
         };

@@ -9,8 +9,8 @@ use std::{
 };
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use pandastack_model::{Access, Bytes};
-use pandastack_vmm::{MachineError, VolumePort, VolumeSlot};
+use pandastack_model::{ByteSize, VolumeAccess};
+use pandastack_vmm::{MachineError, SlotVolume, VolumeSlot};
 use serde_json::{Value, json};
 
 use crate::{limits::FILE_BYTES_MAX, qmp::Qmp};
@@ -19,10 +19,10 @@ use crate::{limits::FILE_BYTES_MAX, qmp::Qmp};
 const BELL_BYTES: u64 = 512;
 
 /// Attaches a volume to its slot.
-pub async fn attach(qmp: &Qmp, port: &VolumePort) -> Result<(), MachineError> {
-    let VolumePort { slot, file } = port;
+pub async fn attach(qmp: &Qmp, port: &SlotVolume) -> Result<(), MachineError> {
+    let SlotVolume { slot, file } = port;
     let action = || format!("open volume {}", file.display());
-    let writable = slot.access() == Access::ReadWrite;
+    let writable = slot.access() == VolumeAccess::ReadWrite;
     let opened = OpenOptions::new().read(true).write(writable).open(file);
     let opened = opened.map_err(|cause| MachineError::Io { action: action(), cause })?;
     let size = opened.metadata().map_err(|cause| MachineError::Io { action: action(), cause })?.len();
@@ -30,13 +30,13 @@ pub async fn attach(qmp: &Qmp, port: &VolumePort) -> Result<(), MachineError> {
     let node = node_of(*slot);
     add_disk(qmp, &node, &opened, slot.access()).await?;
     match slot.access() {
-        Access::ReadWrite => {
+        VolumeAccess::ReadWrite => {
             exchange(qmp, *slot, &node).await?;
             // Read only now: an older size would truncate a file that has grown meanwhile.
             let size = opened.metadata().map_err(|cause| MachineError::Io { action: action(), cause })?.len();
             resize(qmp, &node, size).await.map(drop)
         }
-        Access::ReadOnly => {
+        VolumeAccess::ReadOnly => {
             let bell = ring(qmp, *slot).await?;
             exchange(qmp, *slot, &node).await?;
             qmp.execute("blockdev-del", json!({ "node-name": bell })).await.map(drop)
@@ -46,7 +46,7 @@ pub async fn attach(qmp: &Qmp, port: &VolumePort) -> Result<(), MachineError> {
 
 /// Tells the guest a slot's new size. Skips a size below the file's, because the resize would
 /// truncate the file.
-pub async fn grown(qmp: &Qmp, pid: u32, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError> {
+pub async fn grown(qmp: &Qmp, pid: u32, slot: VolumeSlot, size: ByteSize) -> Result<(), MachineError> {
     check_size(slot, size.get())?;
     let node = node_of(slot);
     let present = present_bytes(qmp, pid, &node).await?;
@@ -56,7 +56,7 @@ pub async fn grown(qmp: &Qmp, pid: u32, slot: VolumeSlot, size: Bytes) -> Result
 /// Rejects a volume that exceeds the process's file size limit. The process would be killed at the
 /// limit.
 fn check_size(slot: VolumeSlot, size: u64) -> Result<(), MachineError> {
-    if slot.access() == Access::ReadOnly || size <= FILE_BYTES_MAX {
+    if slot.access() == VolumeAccess::ReadOnly || size <= FILE_BYTES_MAX {
         return Ok(());
     }
     let reason = format!("the volume in {slot} has {size} bytes; a machine can write at most {FILE_BYTES_MAX}");
@@ -91,8 +91,8 @@ fn node_of(slot: VolumeSlot) -> String {
 
 /// Adds a disk for an open file. QEMU uses the host's cache, and the guest's flushes reach the
 /// host's file system.
-async fn add_disk(qmp: &Qmp, node: &str, file: &File, access: Access) -> Result<(), MachineError> {
-    let read_only = access == Access::ReadOnly;
+async fn add_disk(qmp: &Qmp, node: &str, file: &File, access: VolumeAccess) -> Result<(), MachineError> {
+    let read_only = access == VolumeAccess::ReadOnly;
     let set = qmp.execute_with("add-fd", json!({}), file.as_fd()).await?;
     let number = set["fdset-id"].as_u64().unwrap_or_default();
     let file = json!({
@@ -123,7 +123,7 @@ async fn ring(qmp: &Qmp, slot: VolumeSlot) -> Result<String, MachineError> {
     let bell = format!("{slot}-bell");
     let memory =
         memory_file().map_err(|cause| MachineError::Io { action: "create a disk in memory".to_owned(), cause })?;
-    add_disk(qmp, &bell, &memory, Access::ReadWrite).await?;
+    add_disk(qmp, &bell, &memory, VolumeAccess::ReadWrite).await?;
     exchange(qmp, slot, &bell).await?;
     resize(qmp, &bell, BELL_BYTES).await?;
     Ok(bell)

@@ -1,4 +1,4 @@
-//! Checks that every driver must pass. A driver's tests implement [`Subject`] and call
+//! Checks that every driver must pass. A driver's tests implement [`DriverUnderTest`] and call
 //! [`conformance_tests!`](crate::conformance_tests), so no driver can omit a check. A failed check
 //! panics.
 
@@ -11,10 +11,10 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use pandastack_model::Bytes;
+use pandastack_model::ByteSize;
 
 use crate::{
-    Driver, LayerFiles, Link, Machine, MachineError, MachineSpec, MachineState, Power, StartError, VolumePort,
+    Driver, LayerFiles, Link, Machine, MachineError, MachineSpec, MachineStartError, MachineState, Power, SlotVolume,
     VolumeSlot,
 };
 
@@ -29,7 +29,7 @@ const SILENCE: Duration = Duration::from_millis(300);
 
 /// A driver under test, with its environment.
 #[async_trait]
-pub trait Subject: Send + Sync {
+pub trait DriverUnderTest: Send + Sync {
     fn driver(&self) -> &dyn Driver;
 
     /// Makes the folder, disk and network of one machine. The subject removes them at the end.
@@ -88,14 +88,14 @@ macro_rules! conformance_tests {
             async fn $check() {
                 let subject = $start().await;
                 $crate::conformance::$check(&subject).await;
-                assert_eq!($crate::conformance::Subject::live(&subject), 0, "the check leaves no machine");
-                $crate::conformance::Subject::close(subject).await;
+                assert_eq!($crate::conformance::DriverUnderTest::live(&subject), 0, "the check leaves no machine");
+                $crate::conformance::DriverUnderTest::close(subject).await;
             }
         )*
     };
 }
 
-pub async fn restore_ends_paused(subject: &impl Subject) {
+pub async fn restore_ends_paused(subject: &impl DriverUnderTest) {
     let machine = restored(subject).await;
     assert_eq!(power(&*machine).await, Power::Paused);
     assert_eq!(*machine.watch().borrow(), MachineState::Alive);
@@ -103,7 +103,7 @@ pub async fn restore_ends_paused(subject: &impl Subject) {
     machine.stop().await;
 }
 
-pub async fn a_blank_becomes_the_machine_of_its_layer(subject: &impl Subject) {
+pub async fn a_blank_becomes_the_machine_of_its_layer(subject: &impl DriverUnderTest) {
     let Some(blank) = subject.driver().blank(subject.place().await).await.expect("a blank starts") else { return };
     assert_eq!(*blank.watch().borrow(), MachineState::Alive);
     let pid = blank.pid();
@@ -114,7 +114,7 @@ pub async fn a_blank_becomes_the_machine_of_its_layer(subject: &impl Subject) {
     machine.stop().await;
 }
 
-pub async fn a_blank_ends_when_it_is_stopped_or_given_garbage(subject: &impl Subject) {
+pub async fn a_blank_ends_when_it_is_stopped_or_given_garbage(subject: &impl DriverUnderTest) {
     let Some(blank) = subject.driver().blank(subject.place().await).await.expect("a blank starts") else { return };
     blank.stop().await;
     assert_eq!(subject.live(), 0);
@@ -123,10 +123,10 @@ pub async fn a_blank_ends_when_it_is_stopped_or_given_garbage(subject: &impl Sub
     std::fs::write(&dev, b"not a device state").expect("write a file");
     let blank = subject.driver().blank(subject.place().await).await.expect("a blank starts").expect("as before");
     let outcome = blank.restore(&LayerFiles { dev, ..subject.layer() }).await.map(drop);
-    assert!(matches!(outcome, Err(StartError::Load { .. } | StartError::Machine(_))), "{outcome:?}");
+    assert!(matches!(outcome, Err(MachineStartError::Load { .. } | MachineStartError::Machine(_))), "{outcome:?}");
 }
 
-pub async fn resume_and_pause_may_be_asked_twice(subject: &impl Subject) {
+pub async fn resume_and_pause_may_be_asked_twice(subject: &impl DriverUnderTest) {
     let machine = restored(subject).await;
     for wanted in [Power::Paused, Power::Running, Power::Paused] {
         for _ in 0..2 {
@@ -138,7 +138,7 @@ pub async fn resume_and_pause_may_be_asked_twice(subject: &impl Subject) {
     machine.stop().await;
 }
 
-pub async fn dial_works_only_while_the_guest_runs(subject: &impl Subject) {
+pub async fn dial_works_only_while_the_guest_runs(subject: &impl DriverUnderTest) {
     let machine = restored(subject).await;
     assert!(machine.dial().await.is_err(), "nobody answers in a paused guest");
     machine.resume().await.expect("resume");
@@ -146,7 +146,7 @@ pub async fn dial_works_only_while_the_guest_runs(subject: &impl Subject) {
     machine.stop().await;
 }
 
-pub async fn a_paused_guest_is_silent(subject: &impl Subject) {
+pub async fn a_paused_guest_is_silent(subject: &impl DriverUnderTest) {
     let machine = restored(subject).await;
     machine.resume().await.expect("resume");
     subject.write(reach(&*machine).await, "kept").await.expect("the guest answers");
@@ -160,7 +160,7 @@ pub async fn a_paused_guest_is_silent(subject: &impl Subject) {
     machine.stop().await;
 }
 
-pub async fn siblings_do_not_see_each_others_writes(subject: &impl Subject) {
+pub async fn siblings_do_not_see_each_others_writes(subject: &impl DriverUnderTest) {
     let mut siblings = Vec::new();
     for _ in 0..3 {
         let machine = restored(subject).await;
@@ -183,7 +183,7 @@ pub async fn siblings_do_not_see_each_others_writes(subject: &impl Subject) {
     late.stop().await;
 }
 
-pub async fn stop_may_be_asked_twice(subject: &impl Subject) {
+pub async fn stop_may_be_asked_twice(subject: &impl DriverUnderTest) {
     let machine = restored(subject).await;
     machine.resume().await.expect("resume");
     machine.stop().await;
@@ -193,14 +193,14 @@ pub async fn stop_may_be_asked_twice(subject: &impl Subject) {
     tokio::join!(machine.stop(), machine.stop());
 }
 
-pub async fn stop_of_a_dead_machine_is_fine(subject: &impl Subject) {
+pub async fn stop_of_a_dead_machine_is_fine(subject: &impl DriverUnderTest) {
     let machine = restored(subject).await;
     subject.kill(&*machine).await;
     machine.stop().await;
     assert_ne!(*machine.watch().borrow(), MachineState::Alive);
 }
 
-pub async fn death_from_outside_is_told_with_a_reason(subject: &impl Subject) {
+pub async fn death_from_outside_is_told_with_a_reason(subject: &impl DriverUnderTest) {
     let machine = restored(subject).await;
     machine.resume().await.expect("resume");
     let (early, late) = (machine.watch(), machine);
@@ -212,7 +212,7 @@ pub async fn death_from_outside_is_told_with_a_reason(subject: &impl Subject) {
     assert_eq!(death(late.watch()).await, reason, "stopping the dead does not change why they died");
 }
 
-pub async fn a_dead_machine_refuses_commands(subject: &impl Subject) {
+pub async fn a_dead_machine_refuses_commands(subject: &impl DriverUnderTest) {
     let machine = restored(subject).await;
     machine.resume().await.expect("resume");
     drop(reach(&*machine).await);
@@ -229,7 +229,7 @@ pub async fn a_dead_machine_refuses_commands(subject: &impl Subject) {
     machine.stop().await;
 }
 
-pub async fn saved_devices_restore_again(subject: &impl Subject) {
+pub async fn saved_devices_restore_again(subject: &impl DriverUnderTest) {
     let first = restored(subject).await;
     let dev = subject.scratch("dev-again");
     first.save_devices(&dev).await.expect("a paused machine saves");
@@ -243,12 +243,12 @@ pub async fn saved_devices_restore_again(subject: &impl Subject) {
     second.stop().await;
 }
 
-pub async fn missing_devices_are_refused(subject: &impl Subject) {
+pub async fn missing_devices_are_refused(subject: &impl DriverUnderTest) {
     let layer = LayerFiles { dev: subject.scratch("no-such-file"), ..subject.layer() };
     refuses_to_load(subject, layer).await;
 }
 
-pub async fn garbage_devices_are_refused(subject: &impl Subject) {
+pub async fn garbage_devices_are_refused(subject: &impl DriverUnderTest) {
     let dev = subject.scratch("garbage");
     for garbage in [Vec::new(), b"QEVM".to_vec(), vec![0xa5; 100_000]] {
         std::fs::write(&dev, garbage).expect("write the garbage");
@@ -256,7 +256,7 @@ pub async fn garbage_devices_are_refused(subject: &impl Subject) {
     }
 }
 
-pub async fn a_dropped_machine_lives_on_and_is_adopted(subject: &impl Subject) {
+pub async fn a_dropped_machine_lives_on_and_is_adopted(subject: &impl DriverUnderTest) {
     let spec = subject.place().await;
     let machine = subject.driver().restore(spec.clone(), &subject.layer()).await.expect("a whole layer restores");
     machine.resume().await.expect("resume");
@@ -283,12 +283,12 @@ pub async fn a_dropped_machine_lives_on_and_is_adopted(subject: &impl Subject) {
     assert_ne!(*again.watch().borrow(), MachineState::Alive, "stop waits for the end of an adopted machine");
 }
 
-pub async fn only_the_living_machine_itself_is_adopted(subject: &impl Subject) {
+pub async fn only_the_living_machine_itself_is_adopted(subject: &impl DriverUnderTest) {
     let (spec, other) = (subject.place().await, subject.place().await);
     let machine = subject.driver().restore(spec.clone(), &subject.layer()).await.expect("a whole layer restores");
     let pid = machine.pid();
     let stranger = async |spec: &MachineSpec, whose: &str| match subject.driver().adopt(spec.clone(), pid).await {
-        Err(StartError::Stranger { .. }) => {}
+        Err(MachineStartError::Stranger { .. }) => {}
         Err(error) => panic!("adopting {whose} gave {error:?}"),
         Ok(_) => panic!("{whose} was adopted"),
     };
@@ -301,7 +301,7 @@ pub async fn only_the_living_machine_itself_is_adopted(subject: &impl Subject) {
     stranger(&spec, "a machine that is gone").await;
 }
 
-async fn adopted_alive(subject: &impl Subject) -> Box<dyn Machine> {
+async fn adopted_alive(subject: &impl DriverUnderTest) -> Box<dyn Machine> {
     let spec = subject.place().await;
     let machine = subject.driver().restore(spec.clone(), &subject.layer()).await.expect("a whole layer restores");
     let pid = machine.pid();
@@ -309,18 +309,18 @@ async fn adopted_alive(subject: &impl Subject) -> Box<dyn Machine> {
     adopted(subject, &spec, pid).await
 }
 
-async fn adopted(subject: &impl Subject, spec: &MachineSpec, pid: Option<u32>) -> Box<dyn Machine> {
+async fn adopted(subject: &impl DriverUnderTest, spec: &MachineSpec, pid: Option<u32>) -> Box<dyn Machine> {
     let machine = subject.driver().adopt(spec.clone(), pid).await.expect("a living machine is adopted");
     assert_eq!((machine.id(), machine.pid()), (spec.id, pid));
     machine
 }
 
-pub async fn an_empty_slot_takes_one_volume(subject: &impl Subject) {
+pub async fn an_empty_slot_takes_one_volume(subject: &impl DriverUnderTest) {
     let machine = restored(subject).await;
     let file = subject.scratch("disk-for-a-slot");
     std::fs::File::create(&file).and_then(|file| file.set_len(1 << 20)).expect("make a volume");
     for slot in VolumeSlot::all() {
-        let port = VolumePort { slot, file: file.clone() };
+        let port = SlotVolume { slot, file: file.clone() };
         // The host prevents attaching one file twice. Read-only slots may share a file.
         machine.attach(&port).await.expect("an empty slot takes a volume");
         machine.attach(&port).await.expect_err("a slot that is taken takes no other");
@@ -333,22 +333,22 @@ pub async fn an_empty_slot_takes_one_volume(subject: &impl Subject) {
         .and_then(|file| file.set_len(2 << 20))
         .expect("grow the volume");
     let first = VolumeSlot::all().next().expect("there are slots");
-    machine.volume_grown(first, Bytes::mib(2)).await.expect("a volume grows while its guest runs");
-    machine.volume_grown(first, Bytes::mib(1)).await.expect("news that came too late does no harm");
+    machine.volume_grown(first, ByteSize::mib(2)).await.expect("a volume grows while its guest runs");
+    machine.volume_grown(first, ByteSize::mib(1)).await.expect("news that came too late does no harm");
     assert_eq!(std::fs::metadata(&file).expect("look at the volume").len(), 2 << 20, "a volume was cut");
     machine.stop().await;
 }
 
-async fn refuses_to_load(subject: &impl Subject, layer: LayerFiles) {
+async fn refuses_to_load(subject: &impl DriverUnderTest, layer: LayerFiles) {
     match subject.driver().restore(subject.place().await, &layer).await {
-        Err(StartError::Load { .. }) => {}
+        Err(MachineStartError::Load { .. }) => {}
         Err(other) => panic!("a bad state file gave {other:?}"),
         Ok(_) => panic!("a bad state file was loaded"),
     }
     assert_eq!(subject.live(), 0, "a refused restore leaves no machine");
 }
 
-async fn restored(subject: &impl Subject) -> Box<dyn Machine> {
+async fn restored(subject: &impl DriverUnderTest) -> Box<dyn Machine> {
     let spec = subject.place().await;
     let id = spec.id;
     let machine = subject.driver().restore(spec, &subject.layer()).await.expect("a whole layer restores");

@@ -6,23 +6,23 @@ use std::{
 };
 
 use async_trait::async_trait;
-use pandastack_model::{Bytes, MachineId, Tier};
+use pandastack_model::{ByteSize, MachineId, Tier};
 use tokio::sync::watch;
 
-use crate::{KeptLink, LayerFiles, Link, LinkState, MemoryDelta, MemoryUse, VolumePort, VolumeSlot};
+use crate::{LayerFiles, Link, LinkState, MemoryDelta, MemoryUse, SealableLink, SlotVolume, VolumeSlot};
 
 /// Specification of a machine.
 #[derive(Clone, Debug)]
 pub struct MachineSpec {
     pub id: MachineId,
-    pub memory: Bytes,
+    pub memory: ByteSize,
     pub cpus: u8,
     /// The machine's own writable root disk.
     pub disk: PathBuf,
     /// The machine's own folder for sockets and logs. It exists and is empty. The caller removes
     /// it.
     pub run_dir: PathBuf,
-    pub network: NetworkPort,
+    pub network: NetworkAttachment,
     /// The runtime that wrote the layer to restore. `None` means the driver's newest.
     pub runtime: Option<String>,
     pub limits: MachineLimits,
@@ -34,7 +34,7 @@ pub struct MachineLimits {
     /// Hundredths of a CPU.
     pub cpu_percent: u32,
     /// Limit for the whole process: guest memory plus overhead.
-    pub memory: Bytes,
+    pub memory: ByteSize,
     /// Threads and processes.
     pub pids: u32,
 }
@@ -42,21 +42,21 @@ pub struct MachineLimits {
 impl MachineLimits {
     /// Memory that a machine's process needs beside its guest's memory: translated code, device
     /// models, buffers.
-    const OVERHEAD: Bytes = Bytes::mib(256);
+    const OVERHEAD: ByteSize = ByteSize::mib(256);
 
     /// CPU threads, I/O workers and the main loop.
     const THREADS: u32 = 128;
 
     /// The limits of a machine of this size.
-    pub fn of(memory: Bytes, cpus: u8) -> Self {
-        let memory = Bytes::new(memory.get() + Self::OVERHEAD.get());
+    pub fn of(memory: ByteSize, cpus: u8) -> Self {
+        let memory = ByteSize::new(memory.get() + Self::OVERHEAD.get());
         Self { cpu_percent: u32::from(cpus) * 100, memory, pids: Self::THREADS }
     }
 }
 
 /// The machine's network: a namespace made in advance, with a tap in it.
 #[derive(Clone, Debug)]
-pub struct NetworkPort {
+pub struct NetworkAttachment {
     /// File of the namespace, such as `/run/netns/NAME`.
     pub netns: PathBuf,
     pub tap: String,
@@ -112,7 +112,7 @@ pub struct MachineProfile {
 
 /// A machine could not be started. All its resources are released.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum MachineStartError {
     #[error("{program} is missing; run `pandastack doctor`")]
     ProgramMissing { program: String },
     #[error("start the machine process")]
@@ -182,21 +182,21 @@ pub trait Driver: Send + Sync + 'static {
     }
 
     /// Boots a machine. The guest runs when this returns, but its agent may not answer yet.
-    async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, StartError>;
+    async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, MachineStartError>;
 
     /// Loads a sealed layer and returns with the guest paused. Many machines may share one layer.
-    async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError>;
+    async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, MachineStartError>;
 
     /// Starts a machine's process before its layer is known, so that a later restore has less to
     /// do. `None` if the driver has no use for it. The disk in `spec` has its final size already;
     /// its content must be there before the machine is resumed.
-    async fn blank(&self, _spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, StartError> {
+    async fn blank(&self, _spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, MachineStartError> {
         Ok(None)
     }
 
     /// Takes over a live machine that an earlier process of this host started, running or paused.
     /// `pid` is the value that `Machine::pid` returned then.
-    async fn adopt(&self, spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, StartError>;
+    async fn adopt(&self, spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, MachineStartError>;
 }
 
 /// A machine whose process waits for its layer. Must be restored or stopped, not just dropped.
@@ -210,7 +210,7 @@ pub trait Blank: Send + Sync {
 
     /// Loads a sealed layer and returns the machine paused, as [`Driver::restore`] does. On failure
     /// the process is gone.
-    async fn restore(self: Box<Self>, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError>;
+    async fn restore(self: Box<Self>, layer: &LayerFiles) -> Result<Box<dyn Machine>, MachineStartError>;
 
     /// Ends the process and waits for it.
     async fn stop(&self);
@@ -246,7 +246,7 @@ pub trait Machine: Send + Sync {
 
     /// Opens a stream to the guest agent that can be sealed with the guest, if the driver supports
     /// it.
-    async fn dial_kept(&self) -> Result<Box<dyn KeptLink>, MachineError> {
+    async fn dial_kept(&self) -> Result<Box<dyn SealableLink>, MachineError> {
         Err(no_kept_links("open a link that can be sealed"))
     }
 
@@ -270,20 +270,20 @@ pub trait Machine: Send + Sync {
         &self,
         base: &Path,
         room: Vec<u8>,
-        bytes_max: Bytes,
+        bytes_max: ByteSize,
     ) -> Result<Option<MemoryDelta>, MachineError>;
 
     /// Writes the guest's changes over a copy of the memory file it was restored from, and returns
     /// their size. The machine must stay paused meanwhile.
-    async fn save_memory(&self, base: &Path, copy: &Path) -> Result<Bytes, MachineError>;
+    async fn save_memory(&self, base: &Path, copy: &Path) -> Result<ByteSize, MachineError>;
 
     /// Attaches a volume to its empty slot. The machine must be paused, so that the guest never
     /// sees a partial exchange. The guest notices the disk when it continues.
-    async fn attach(&self, port: &VolumePort) -> Result<(), MachineError>;
+    async fn attach(&self, port: &SlotVolume) -> Result<(), MachineError>;
 
     /// Tells the guest that the file of a volume has grown to this size. Only writable disks grow.
     /// Does not shrink a file that is larger.
-    async fn volume_grown(&self, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError>;
+    async fn volume_grown(&self, slot: VolumeSlot, size: ByteSize) -> Result<(), MachineError>;
 
     /// Ends the process and waits for it. Idempotent, also for a dead machine.
     async fn stop(&self);

@@ -18,11 +18,11 @@ mod memory;
 mod slot;
 
 pub use contract::{
-    Blank, BootImage, Driver, Machine, MachineError, MachineLimits, MachineProfile, MachineSpec, MachineState,
-    NetworkPort, Power, StartError,
+    Blank, BootImage, Driver, Machine, MachineError, MachineLimits, MachineProfile, MachineSpec, MachineStartError,
+    MachineState, NetworkAttachment, Power,
 };
 pub use files::LayerFiles;
 pub use groups::{group_of, groups_of};
-pub use link::{KeptLink, Link, LinkState, LinkWindow};
-pub use memory::{MemoryDelta, MemoryUse, Run};
-pub use slot::{BadSlot, VOLUME_SLOTS, VolumePort, VolumeSlot};
+pub use link::{Link, LinkState, LinkWindow, SealableLink};
+pub use memory::{MemoryDelta, MemoryRange, MemoryUse};
+pub use slot::{BadVolumeSlot, SlotVolume, VOLUME_SLOTS, VolumeSlot};

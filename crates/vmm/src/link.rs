@@ -13,7 +13,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Link for T {}
 
 /// A stream whose state can be sealed with the guest. It must be idle then: everything sent has
 /// arrived, and everything received is read.
-pub trait KeptLink: Link {
+pub trait SealableLink: Link {
     /// Returns the state that the host of a copy needs to continue the stream. The stream itself
     /// continues as before. The guest must be paused until it is sealed.
     fn state(&self) -> io::Result<LinkState>;

@@ -2,11 +2,11 @@
 
 use std::{fs, io, os::unix::fs::FileExt, path::Path};
 
-use pandastack_model::Bytes;
+use pandastack_model::ByteSize;
 
 /// One range of the memory file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct MemoryRange {
     /// Offset in the memory file.
     pub offset: u64,
     pub length: u64,
@@ -16,23 +16,23 @@ pub struct Run {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Ranges that were only read. A restore of its layer needs these first.
-    pub read: Vec<Run>,
+    pub read: Vec<MemoryRange>,
     /// Size of the changed memory.
-    pub changed: Bytes,
+    pub changed: ByteSize,
 }
 
 /// All memory that a guest has changed since its layer was sealed. `bytes` holds the contents of
 /// all runs in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryDelta {
-    pub runs: Vec<Run>,
+    pub runs: Vec<MemoryRange>,
     pub bytes: Vec<u8>,
 }
 
 impl MemoryDelta {
     /// Size of all changed memory.
-    pub fn size(&self) -> Bytes {
-        Bytes::new(self.bytes.len() as u64)
+    pub fn size(&self) -> ByteSize {
+        ByteSize::new(self.bytes.len() as u64)
     }
 
     /// Writes every run over a copy of the layer's memory file.
@@ -56,7 +56,7 @@ mod tests {
     fn runs_land_where_they_belong() {
         let file = std::env::temp_dir().join(format!("pandastack-delta-{}", std::process::id()));
         fs::write(&file, b"aaaaaaaaaa").unwrap();
-        let runs = vec![Run { offset: 1, length: 2 }, Run { offset: 7, length: 3 }];
+        let runs = vec![MemoryRange { offset: 1, length: 2 }, MemoryRange { offset: 7, length: 3 }];
         MemoryDelta { runs, bytes: b"bbccc".to_vec() }.write_over(&file).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"abbaaaaccc");
         fs::remove_file(&file).unwrap();

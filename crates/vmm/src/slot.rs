@@ -6,7 +6,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-use pandastack_model::Access;
+use pandastack_model::VolumeAccess;
 
 /// Number of slots of each kind. Changing it changes every template.
 pub const VOLUME_SLOTS: u8 = 4;
@@ -14,19 +14,19 @@ pub const VOLUME_SLOTS: u8 = 4;
 /// One slot of a machine, named `rw0` or `ro3`. The guest finds its disk by this serial number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VolumeSlot {
-    kind: Kind,
+    kind: SlotKind,
     number: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Kind {
+enum SlotKind {
     ReadWrite,
     ReadOnly,
 }
 
 /// A volume and its slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VolumePort {
+pub struct SlotVolume {
     pub slot: VolumeSlot,
     pub file: PathBuf,
 }
@@ -34,15 +34,15 @@ pub struct VolumePort {
 /// Text that names no slot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a volume slot")]
-pub struct BadSlot(String);
+pub struct BadVolumeSlot(String);
 
 impl VolumeSlot {
     /// The slot of this number and access, if the number is valid.
-    pub fn new(access: Access, number: usize) -> Option<Self> {
+    pub fn new(access: VolumeAccess, number: usize) -> Option<Self> {
         let number = u8::try_from(number).ok().filter(|number| *number < VOLUME_SLOTS)?;
         let kind = match access {
-            Access::ReadWrite => Kind::ReadWrite,
-            Access::ReadOnly => Kind::ReadOnly,
+            VolumeAccess::ReadWrite => SlotKind::ReadWrite,
+            VolumeAccess::ReadOnly => SlotKind::ReadOnly,
         };
         Some(Self { kind, number })
     }
@@ -50,14 +50,14 @@ impl VolumeSlot {
     /// Lists all slots in the order of the machine's devices.
     pub fn all() -> impl Iterator<Item = Self> {
         let of = |kind| (0..VOLUME_SLOTS).map(move |number| Self { kind, number });
-        of(Kind::ReadWrite).chain(of(Kind::ReadOnly))
+        of(SlotKind::ReadWrite).chain(of(SlotKind::ReadOnly))
     }
 
     /// Access of the slot's disk.
-    pub fn access(self) -> Access {
+    pub fn access(self) -> VolumeAccess {
         match self.kind {
-            Kind::ReadWrite => Access::ReadWrite,
-            Kind::ReadOnly => Access::ReadOnly,
+            SlotKind::ReadWrite => VolumeAccess::ReadWrite,
+            SlotKind::ReadOnly => VolumeAccess::ReadOnly,
         }
     }
 }
@@ -65,18 +65,18 @@ impl VolumeSlot {
 impl fmt::Display for VolumeSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
-            Kind::ReadWrite => "rw",
-            Kind::ReadOnly => "ro",
+            SlotKind::ReadWrite => "rw",
+            SlotKind::ReadOnly => "ro",
         };
         write!(f, "{kind}{}", self.number)
     }
 }
 
 impl FromStr for VolumeSlot {
-    type Err = BadSlot;
+    type Err = BadVolumeSlot;
 
-    fn from_str(text: &str) -> Result<Self, BadSlot> {
-        Self::all().find(|slot| slot.to_string() == text).ok_or_else(|| BadSlot(text.chars().take(80).collect()))
+    fn from_str(text: &str) -> Result<Self, BadVolumeSlot> {
+        Self::all().find(|slot| slot.to_string() == text).ok_or_else(|| BadVolumeSlot(text.chars().take(80).collect()))
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn there_are_no_more_slots_than_devices() {
-        for access in [Access::ReadWrite, Access::ReadOnly] {
+        for access in [VolumeAccess::ReadWrite, VolumeAccess::ReadOnly] {
             let slot = VolumeSlot::new(access, usize::from(VOLUME_SLOTS) - 1).unwrap();
             assert_eq!(slot.access(), access);
             assert_eq!(VolumeSlot::new(access, usize::from(VOLUME_SLOTS)), None);

@@ -19,7 +19,7 @@ pub struct CodeSessionView {
 
 /// Request to run a cell.
 #[derive(Clone, Debug)]
-pub struct CellAsk {
+pub struct CellParams {
     pub session: CodeSessionId,
     pub code: Bytes,
     /// Longest wait for its turn, and then longest run.

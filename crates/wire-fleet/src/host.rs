@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::Stream;
 use pandastack_model::{
-    Bytes as Size, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, GuestPort, LayerId, SandboxId,
-    SandboxSpec, SandboxState, Tier, VolumeId,
+    ByteSize, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, GuestPort, LayerId, SandboxId, SandboxSpec,
+    SandboxState, Tier, VolumeId,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -17,14 +17,14 @@ use tokio::{
 
 use crate::{ProcessPort, TreePort};
 
-use crate::{CellAsk, CellStream, CodeSessionView};
+use crate::{CellParams, CellStream, CodeSessionView};
 
 /// A body that is streamed and never held whole. An error ends it.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, Fault>> + Send>>;
 
 /// Request that a sandbox runs.
 #[derive(Clone, Debug)]
-pub struct Ensure {
+pub struct EnsureParams {
     pub id: SandboxId,
     pub generation: u64,
     pub spec: SandboxSpec,
@@ -53,14 +53,14 @@ pub struct SandboxView {
 /// Request to seal a running sandbox. The caller chooses the layer's id: a repeated request with
 /// the same id gets the same answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SealAsk {
+pub struct SealParams {
     pub layer: LayerId,
-    pub hold: Hold,
+    pub hold: LayerHold,
 }
 
 /// Who keeps a layer from being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
+pub enum LayerHold {
     /// Its owner, until `release`. Durable when the answer is sent.
     Kept,
     /// The machines that run on it, and the caller that sealed it until `release` or the host's
@@ -73,14 +73,14 @@ pub enum Hold {
 pub struct LayerView {
     pub layer: LayerId,
     /// Memory and disk that only this layer uses.
-    pub own: Size,
+    pub own: ByteSize,
     /// How long the sandbox was stopped for the seal.
     pub pause: Duration,
 }
 
 /// Idle limit of a sandbox, and the action after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lifecycle {
+pub struct IdlePolicy {
     /// 0 means no limit.
     pub ttl_seconds: u64,
     pub persistent: bool,
@@ -88,17 +88,17 @@ pub struct Lifecycle {
 
 /// Request for children of a running sandbox: one seal, one restore for each child.
 #[derive(Clone, Debug)]
-pub struct ForkAsk {
+pub struct ForkParams {
     pub parent: SandboxId,
     /// Id of the layer between parent and children.
     pub layer: LayerId,
     /// The children. Their origin is replaced by the layer.
-    pub children: Vec<Ensure>,
+    pub children: Vec<EnsureParams>,
 }
 
 /// Result of a fork. Some children may have failed while others run.
 #[derive(Debug)]
-pub struct Forked {
+pub struct ForkOutcome {
     pub layer: LayerView,
     /// One outcome for each requested child, in the same order.
     pub children: Vec<Result<SandboxView, Fault>>,
@@ -106,11 +106,11 @@ pub struct Forked {
 
 /// Request to boot a root file system for the first time and keep it as a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BootAsk {
+pub struct BootParams {
     pub layer: LayerId,
     /// The volume that holds the root file system.
     pub volume: VolumeId,
-    pub memory: Size,
+    pub memory: ByteSize,
     pub cpus: u8,
     pub defaults: ExecDefaults,
 }
@@ -119,7 +119,7 @@ pub struct BootAsk {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeView {
     pub volume: VolumeId,
-    pub size: Size,
+    pub size: ByteSize,
     /// The sandboxes that use it now, asleep ones included.
     pub users: Vec<SandboxId>,
 }
@@ -159,12 +159,12 @@ pub struct HostStatus {
     /// Blank processes that are ready for any layer.
     pub blanks: usize,
     /// Guest memory of all machines together, standby machines included.
-    pub memory_promised: Size,
+    pub memory_promised: ByteSize,
     /// Space on the data volume.
-    pub disk_free: Size,
-    pub disk_total: Size,
+    pub disk_free: ByteSize,
+    pub disk_total: ByteSize,
     /// Resident memory of this process.
-    pub resident: Size,
+    pub resident: ByteSize,
 }
 
 /// Resources that the process of a sandbox's machine uses on its host.
@@ -176,14 +176,14 @@ pub struct MachineUsage {
     pub up: Duration,
     /// CPU time of the process, which may be older than the sandbox's use of it.
     pub cpu: Duration,
-    pub resident: Size,
-    pub mapped: Size,
+    pub resident: ByteSize,
+    pub mapped: ByteSize,
     pub threads: u64,
 }
 
 /// Which part of a console to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConsoleAsk {
+pub enum ConsoleRange {
     /// The output so far.
     Past,
     /// The output so far and all later output, until the sandbox is removed.
@@ -196,15 +196,15 @@ pub enum HostEvent {
     /// Its machine died.
     Failed { id: SandboxId, reason: String },
     /// It changed state: paused, resumed, fallen asleep, woken.
-    Changed { view: SandboxView, cause: Cause },
+    Changed { view: SandboxView, cause: ChangeCause },
     /// The sandbox is removed and its resources are released.
-    Removed { id: SandboxId, why: RemovedBy, cause: Cause },
+    Removed { id: SandboxId, why: RemovedBy, cause: ChangeCause },
     /// Its guest tried to reach a target that its egress list does not allow.
     Denied { id: SandboxId, target: String },
 }
 
 /// `traceparent` of the request that caused a change; `None` if no request did.
-pub type Cause = Option<String>;
+pub type ChangeCause = Option<String>;
 
 /// Why a sandbox was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +224,7 @@ pub enum Program {
 
 /// Request to run a process.
 #[derive(Clone, Debug)]
-pub struct ExecAsk {
+pub struct ExecParams {
     pub program: Program,
     pub cwd: Option<String>,
     pub env: BTreeMap<String, String>,
@@ -236,7 +236,7 @@ pub struct ExecAsk {
     pub terminal: Option<(u16, u16)>,
 }
 
-impl ExecAsk {
+impl ExecParams {
     /// Makes a request for a shell command as root, without input, with a deadline.
     pub fn shell(command: impl Into<String>, deadline: Duration) -> Self {
         Self {
@@ -323,7 +323,7 @@ pub struct FileBody {
 
 /// Request to write a file atomically.
 #[derive(Clone, Debug)]
-pub struct WriteAsk {
+pub struct WriteParams {
     pub path: String,
     pub mode: Option<u32>,
 }
@@ -350,7 +350,7 @@ pub struct ListeningPort {
 #[async_trait]
 pub trait HostPort: ProcessPort + TreePort {
     /// Starts the sandbox, or returns why not. A failure leaves nothing behind.
-    async fn ensure(&self, ask: Ensure) -> Result<SandboxView, Fault>;
+    async fn ensure(&self, ask: EnsureParams) -> Result<SandboxView, Fault>;
 
     /// Removes the sandbox. Unknown ids succeed.
     async fn remove(&self, id: SandboxId) -> Result<(), Fault>;
@@ -369,14 +369,14 @@ pub trait HostPort: ProcessPort + TreePort {
     async fn wake(&self, id: SandboxId) -> Result<SandboxView, Fault>;
 
     /// Seals it into a layer and lets it continue. A sleeping sandbox is woken first.
-    async fn seal(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault>;
+    async fn seal(&self, id: SandboxId, ask: SealParams) -> Result<LayerView, Fault>;
 
     /// Seals like `seal`, and sets the command defaults of sandboxes made from the layer.
-    async fn seal_as(&self, id: SandboxId, ask: SealAsk, defaults: ExecDefaults) -> Result<LayerView, Fault>;
+    async fn seal_as(&self, id: SandboxId, ask: SealParams, defaults: ExecDefaults) -> Result<LayerView, Fault>;
 
     /// Seals once and starts every child from that layer, a few at a time. Fails as a whole only if
     /// the seal fails.
-    async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault>;
+    async fn fork(&self, ask: ForkParams) -> Result<ForkOutcome, Fault>;
 
     /// Releases a layer. Its data is deleted with its last user; unknown layers succeed.
     async fn release(&self, layer: LayerId) -> Result<(), Fault>;
@@ -385,13 +385,13 @@ pub trait HostPort: ProcessPort + TreePort {
     async fn set_egress(&self, id: SandboxId, egress: Egress) -> Result<(), Fault>;
 
     /// Changes idle limit and persistence.
-    async fn set_lifecycle(&self, id: SandboxId, lifecycle: Lifecycle) -> Result<SandboxView, Fault>;
+    async fn set_lifecycle(&self, id: SandboxId, lifecycle: IdlePolicy) -> Result<SandboxView, Fault>;
 
     /// Makes an empty volume. A repeated request with the same id and size gets the same answer.
-    async fn make_volume(&self, volume: VolumeId, size: Size) -> Result<VolumeView, Fault>;
+    async fn make_volume(&self, volume: VolumeId, size: ByteSize) -> Result<VolumeView, Fault>;
 
     /// Grows a volume, also while it is in use. Volumes never shrink.
-    async fn grow_volume(&self, volume: VolumeId, size: Size) -> Result<VolumeView, Fault>;
+    async fn grow_volume(&self, volume: VolumeId, size: ByteSize) -> Result<VolumeView, Fault>;
 
     /// Deletes a volume and its data; refused while a sandbox uses it. Unknown ids succeed.
     async fn remove_volume(&self, volume: VolumeId) -> Result<(), Fault>;
@@ -401,7 +401,7 @@ pub trait HostPort: ProcessPort + TreePort {
 
     /// Boots the root file system on a volume and keeps it as a layer. The volume stays and must
     /// not be in use. A repeated request for the same layer gets the same answer.
-    async fn boot(&self, ask: BootAsk) -> Result<LayerView, Fault>;
+    async fn boot(&self, ask: BootParams) -> Result<LayerView, Fault>;
 
     /// Compares the recorded resources with the existing ones.
     async fn audit(&self) -> Result<AuditReport, Fault>;
@@ -422,7 +422,7 @@ pub trait HostPort: ProcessPort + TreePort {
 
     /// Reads a sandbox's console in any state, without waking it or counting as a use. The first
     /// piece is all output so far and may be empty; later pieces are new output.
-    async fn console(&self, id: SandboxId, ask: ConsoleAsk) -> Result<ByteStream, Fault>;
+    async fn console(&self, id: SandboxId, ask: ConsoleRange) -> Result<ByteStream, Fault>;
 
     async fn templates(&self) -> Vec<TemplateView>;
 
@@ -430,7 +430,7 @@ pub trait HostPort: ProcessPort + TreePort {
     /// sleep ends the use; the caller must attend again.
     async fn attend(&self, id: SandboxId) -> Result<Presence, Fault>;
 
-    async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault>;
+    async fn exec(&self, id: SandboxId, ask: ExecParams) -> Result<ExecSession, Fault>;
 
     /// Opens a code session. A repeated request with the same id gets the same answer.
     async fn open_code(
@@ -447,12 +447,12 @@ pub trait HostPort: ProcessPort + TreePort {
     async fn close_code(&self, id: SandboxId, session: &CodeSessionId) -> Result<(), Fault>;
 
     /// Runs a cell after the earlier cells of the same session.
-    async fn run_cell(&self, id: SandboxId, ask: CellAsk) -> Result<CellStream, Fault>;
+    async fn run_cell(&self, id: SandboxId, ask: CellParams) -> Result<CellStream, Fault>;
 
     async fn read_file(&self, id: SandboxId, path: &str) -> Result<FileBody, Fault>;
 
     /// Writes the body and returns its size in bytes.
-    async fn write_file(&self, id: SandboxId, ask: WriteAsk, body: ByteStream) -> Result<u64, Fault>;
+    async fn write_file(&self, id: SandboxId, ask: WriteParams, body: ByteStream) -> Result<u64, Fault>;
 
     async fn list_dir(&self, id: SandboxId, path: &str) -> Result<Vec<FileEntry>, Fault>;
 

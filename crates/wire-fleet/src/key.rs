@@ -7,14 +7,14 @@ use tokio::sync::watch;
 /// The API key that authenticated a caller. Clones share it. A caller without a key is never
 /// revoked.
 #[derive(Clone, Debug, Default)]
-pub struct CallerKey(Option<Arc<Shared>>);
+pub struct CallerKey(Option<Arc<KeyState>>);
 
 /// A reference that does not keep the key alive.
 #[derive(Clone, Debug)]
-pub struct WeakCallerKey(Weak<Shared>);
+pub struct WeakCallerKey(Weak<KeyState>);
 
 #[derive(Debug)]
-struct Shared {
+struct KeyState {
     id: Box<str>,
     revoked: watch::Sender<bool>,
 }
@@ -22,7 +22,7 @@ struct Shared {
 impl CallerKey {
     /// Makes a key with this id.
     pub fn new(id: &str) -> Self {
-        Self(Some(Arc::new(Shared { id: id.into(), revoked: watch::Sender::new(false) })))
+        Self(Some(Arc::new(KeyState { id: id.into(), revoked: watch::Sender::new(false) })))
     }
 
     /// Returns the id of the key, if there is one.

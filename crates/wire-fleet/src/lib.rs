@@ -10,17 +10,20 @@ mod process;
 pub mod stub;
 mod tree;
 
-pub use code::{CellAsk, CellEnd, CellEnded, CellEvent, CellStream, CodeSessionView};
+pub use code::{CellEnd, CellEnded, CellEvent, CellParams, CellStream, CodeSessionView};
 pub use control::{Caller, ControlPort, FIRST_WORKSPACE, PreviewGrant, WorkspaceId};
 pub use host::{
-    AuditReport, BootAsk, ByteStream, Cause, ConsoleAsk, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession,
-    FileBody, FileEntry, FileKind, ForkAsk, Forked, GuestBytes, GuestStream, Hold, HostEvent, HostPort, HostStatus,
-    LayerView, Lifecycle, ListeningPort, MachineUsage, Presence, Program, RemovedBy, SandboxView, SealAsk,
-    TemplateView, VolumeView, WriteAsk,
+    AuditReport, BootParams, ByteStream, ChangeCause, ConsoleRange, EnsureParams, ExecControl, ExecEvent, ExecParams,
+    ExecSession, FileBody, FileEntry, FileKind, ForkOutcome, ForkParams, GuestBytes, GuestStream, HostEvent, HostPort,
+    HostStatus, IdlePolicy, LayerHold, LayerView, ListeningPort, MachineUsage, Presence, Program, RemovedBy,
+    SandboxView, SealParams, TemplateView, VolumeView, WriteParams,
 };
 pub use key::{CallerKey, WeakCallerKey};
 pub use process::{
-    Afterwards, AttachAsk, OutputStep, OutputStream, ProcessEnd, ProcessNumber, ProcessPort, ProcessView, SpawnAsk,
-    Until,
+    AttachParams, FollowUntil, OutputEvent, ProcessEnd, ProcessNumber, ProcessOutputStream, ProcessPort, ProcessView,
+    SpawnParams, StdinAfterWrite,
 };
-pub use tree::{Change, ChangeKind, ChangeStream, InTheWay, Reach, TreePort, Unpacked, WalkAsk, Walked};
+pub use tree::{
+    ExistingTarget, FileChange, FileChangeKind, FileChangeStream, PathScope, TreePort, UnpackSummary, WalkParams,
+    WalkResult,
+};

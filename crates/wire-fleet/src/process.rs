@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use pandastack_model::{Fault, FaultKind, SandboxId};
 
-use crate::{ByteStream, ExecAsk};
+use crate::{ByteStream, ExecParams};
 
 /// Id of a process within its sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,9 +15,9 @@ pub struct ProcessNumber(pub u64);
 
 /// Request to start a process that outlives its caller.
 #[derive(Clone, Debug)]
-pub struct SpawnAsk {
+pub struct SpawnParams {
     /// `stdin` keeps standard input open for `feed`.
-    pub exec: ExecAsk,
+    pub exec: ExecParams,
     /// The caller's name for it.
     pub tag: Option<String>,
 }
@@ -52,16 +52,16 @@ pub struct ProcessEnd {
 
 /// Request for output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AttachAsk {
+pub struct AttachParams {
     pub process: ProcessNumber,
     /// Offset to start at: bytes of both streams that the caller has received.
     pub offset: u64,
-    pub until: Until,
+    pub until: FollowUntil,
 }
 
 /// How long output is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub enum FollowUntil {
     /// Up to the output that exists now.
     Now,
     /// Until the process ends.
@@ -70,7 +70,7 @@ pub enum Until {
 
 /// A step of a process's output. The first is `At`, the last is `End`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OutputStep {
+pub enum OutputEvent {
     /// Offset of the next byte: sent first, and again wherever bytes were lost.
     At(u64),
     Stdout(Bytes),
@@ -79,13 +79,13 @@ pub enum OutputStep {
 }
 
 /// A stream of output. Not reading it does not block the process; dropping it ends the stream.
-pub type OutputStream = Pin<Box<dyn Stream<Item = Result<OutputStep, Fault>> + Send>>;
+pub type ProcessOutputStream = Pin<Box<dyn Stream<Item = Result<OutputEvent, Fault>> + Send>>;
 
 /// A host whose guests keep processes.
 #[async_trait]
 pub trait ProcessPort: Send + Sync + 'static {
     /// Starts a process and answers once it runs.
-    async fn spawn(&self, _: SandboxId, _: SpawnAsk) -> Result<ProcessView, Fault> {
+    async fn spawn(&self, _: SandboxId, _: SpawnParams) -> Result<ProcessView, Fault> {
         cannot()
     }
 
@@ -99,12 +99,12 @@ pub trait ProcessPort: Send + Sync + 'static {
     }
 
     /// Reads output from any offset. Repeated and concurrent reads are allowed.
-    async fn attach(&self, _: SandboxId, _: AttachAsk) -> Result<OutputStream, Fault> {
+    async fn attach(&self, _: SandboxId, _: AttachParams) -> Result<ProcessOutputStream, Fault> {
         cannot()
     }
 
     /// Writes to standard input, and closes it if requested. Returns the number of bytes accepted.
-    async fn feed(&self, _: SandboxId, _: ProcessNumber, _: ByteStream, _: Afterwards) -> Result<u64, Fault> {
+    async fn feed(&self, _: SandboxId, _: ProcessNumber, _: ByteStream, _: StdinAfterWrite) -> Result<u64, Fault> {
         cannot()
     }
 
@@ -121,7 +121,7 @@ pub trait ProcessPort: Send + Sync + 'static {
 
 /// State of standard input after a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Afterwards {
+pub enum StdinAfterWrite {
     StaysOpen,
     Closes,
 }

@@ -10,21 +10,21 @@ use crate::{ByteStream, FileEntry};
 
 /// Whether an operation includes the folders above or below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum PathScope {
     Only,
     All,
 }
 
 /// What happens to an existing file at the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InTheWay {
+pub enum ExistingTarget {
     Stays,
     Goes,
 }
 
 /// Request to list a folder recursively.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WalkAsk {
+pub struct WalkParams {
     pub path: String,
     /// Number of levels; 1 lists the folder's own entries.
     pub depth: u32,
@@ -33,7 +33,7 @@ pub struct WalkAsk {
 
 /// A recursive listing. Each folder comes before its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Walked {
+pub struct WalkResult {
     /// Names are paths relative to the folder. The host has checked them.
     pub entries: Vec<FileEntry>,
     /// Whether the listing is incomplete.
@@ -42,7 +42,7 @@ pub struct Walked {
 
 /// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeKind {
+pub enum FileChangeKind {
     Created,
     Modified,
     Written,
@@ -56,8 +56,8 @@ pub enum ChangeKind {
 
 /// One change below a watched path. The path comes from an untrusted guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    pub kind: ChangeKind,
+pub struct FileChange {
+    pub kind: FileChangeKind,
     pub path: String,
     pub folder: bool,
     /// The same in both halves of a move.
@@ -65,11 +65,11 @@ pub struct Change {
 }
 
 /// A stream of changes. Dropping it ends the watch.
-pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Fault>> + Send>>;
+pub type FileChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<FileChange>, Fault>> + Send>>;
 
 /// Result of unpacking an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unpacked {
+pub struct UnpackSummary {
     pub entries: u64,
     /// Total size of the files.
     pub bytes: u64,
@@ -78,26 +78,26 @@ pub struct Unpacked {
 /// A host whose guests handle whole folders.
 #[async_trait]
 pub trait TreePort: Send + Sync + 'static {
-    /// Makes a folder. With `Reach::All` also its parents, and an existing folder succeeds.
-    async fn make_dir(&self, _: SandboxId, _path: &str, _: Reach) -> Result<(), Fault> {
+    /// Makes a folder. With `PathScope::All` also its parents, and an existing folder succeeds.
+    async fn make_dir(&self, _: SandboxId, _path: &str, _: PathScope) -> Result<(), Fault> {
         cannot()
     }
 
-    async fn move_path(&self, _: SandboxId, _from: &str, _to: &str, _: InTheWay) -> Result<(), Fault> {
+    async fn move_path(&self, _: SandboxId, _from: &str, _to: &str, _: ExistingTarget) -> Result<(), Fault> {
         cannot()
     }
 
-    /// Sets permission bits; with `Reach::All` recursively.
-    async fn chmod(&self, _: SandboxId, _path: &str, _mode: u32, _: Reach) -> Result<(), Fault> {
+    /// Sets permission bits; with `PathScope::All` recursively.
+    async fn chmod(&self, _: SandboxId, _path: &str, _mode: u32, _: PathScope) -> Result<(), Fault> {
         cannot()
     }
 
-    async fn walk(&self, _: SandboxId, _: WalkAsk) -> Result<Walked, Fault> {
+    async fn walk(&self, _: SandboxId, _: WalkParams) -> Result<WalkResult, Fault> {
         cannot()
     }
 
     /// Watches a path. Returns once every later change will be reported.
-    async fn watch(&self, _: SandboxId, _path: &str, _: Reach) -> Result<ChangeStream, Fault> {
+    async fn watch(&self, _: SandboxId, _path: &str, _: PathScope) -> Result<FileChangeStream, Fault> {
         cannot()
     }
 
@@ -107,7 +107,7 @@ pub trait TreePort: Send + Sync + 'static {
     }
 
     /// Unpacks a tar archive below a folder, which is created if it is missing.
-    async fn write_tree(&self, _: SandboxId, _path: &str, _: ByteStream) -> Result<Unpacked, Fault> {
+    async fn write_tree(&self, _: SandboxId, _path: &str, _: ByteStream) -> Result<UnpackSummary, Fault> {
         cannot()
     }
 }

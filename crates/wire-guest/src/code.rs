@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::{Kind, Message};
+use crate::{FrameKind, Message};
 
 /// Largest code of one cell.
 pub const CODE_BYTES_MAX: usize = 1024 * 1024;
@@ -22,28 +22,28 @@ pub const CODE_GRACE_MS_MAX: u64 = 6_000;
 const _: () = assert!(CODE_BYTES_MAX <= crate::WINDOW_BYTES, "a cell is sent without waiting for credit");
 
 impl Message for CodeOpen {
-    const KIND: Kind = Kind::CodeOpen;
+    const KIND: FrameKind = FrameKind::CodeOpen;
 }
 impl Message for CodeClose {
-    const KIND: Kind = Kind::CodeClose;
+    const KIND: FrameKind = FrameKind::CodeClose;
 }
 impl Message for CodeRun {
-    const KIND: Kind = Kind::CodeRun;
+    const KIND: FrameKind = FrameKind::CodeRun;
 }
 impl Message for CodeOpened {
-    const KIND: Kind = Kind::CodeOpened;
+    const KIND: FrameKind = FrameKind::CodeOpened;
 }
 impl Message for CodeList {
-    const KIND: Kind = Kind::CodeList;
+    const KIND: FrameKind = FrameKind::CodeList;
 }
 impl Message for CodeRan {
-    const KIND: Kind = Kind::CodeRan;
+    const KIND: FrameKind = FrameKind::CodeRan;
 }
 
 /// Language of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
-pub enum Language {
+pub enum KernelLanguage {
     #[n(0)]
     Python,
     #[n(1)]
@@ -60,7 +60,7 @@ pub struct CodeOpen {
     #[n(0)]
     pub id: String,
     #[n(1)]
-    pub language: Language,
+    pub language: KernelLanguage,
 }
 
 /// Closes a session.
@@ -88,11 +88,11 @@ pub struct CodeRun {
 /// A session as the guest knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct CodeSession {
+pub struct CodeSessionReport {
     #[n(0)]
     pub id: String,
     #[n(1)]
-    pub language: Language,
+    pub language: KernelLanguage,
     /// Wall clock, milliseconds since the Unix epoch.
     #[n(2)]
     pub created_ms: u64,
@@ -106,7 +106,7 @@ pub struct CodeSession {
 #[cbor(map)]
 pub struct CodeOpened {
     #[n(0)]
-    pub session: CodeSession,
+    pub session: CodeSessionReport,
 }
 
 /// Every session, oldest first.
@@ -114,13 +114,13 @@ pub struct CodeOpened {
 #[cbor(map)]
 pub struct CodeList {
     #[n(0)]
-    pub sessions: Vec<CodeSession>,
+    pub sessions: Vec<CodeSessionReport>,
 }
 
 /// How a cell ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
-pub enum CellEnd {
+pub enum CodeEnd {
     /// The kernel reported the end.
     #[n(0)]
     Answered,
@@ -140,7 +140,7 @@ pub enum CellEnd {
 #[cbor(map)]
 pub struct CodeRan {
     #[n(0)]
-    pub end: CellEnd,
+    pub end: CodeEnd,
     /// Exit status of the cell, or else of its kernel; 128 + N after signal N.
     #[n(1)]
     pub exit: i32,

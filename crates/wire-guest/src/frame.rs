@@ -13,19 +13,19 @@ pub const HEADER_BYTES: usize = 12;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     pub channel: u32,
-    pub kind: Kind,
-    pub flags: Flags,
+    pub kind: FrameKind,
+    pub flags: FrameFlags,
     pub payload: Bytes,
 }
 
 /// Bits in the header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(pub u8);
+pub struct FrameFlags(pub u8);
 
-impl Flags {
+impl FrameFlags {
     /// No more data follows in this direction of the channel.
-    pub const END: Flags = Flags(1);
-    pub const NONE: Flags = Flags(0);
+    pub const END: FrameFlags = FrameFlags(1);
+    pub const NONE: FrameFlags = FrameFlags(0);
 
     /// Whether the end bit is set.
     pub const fn is_end(self) -> bool {
@@ -37,21 +37,22 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
         /// What a frame carries. The comment names the payload type. The host opens a connection
         /// with `Hello` on channel 0. Every other request opens a free channel that the host chose,
-        /// and the guest ends it with exactly one terminal frame: a reply, `Exit` or `Error`.
+        /// and the guest ends it with exactly one terminal frame: a reply, `ProcessExit` or
+        /// `Error`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
-        pub enum Kind { $($(#[$doc])* $name = $number,)* }
+        pub enum FrameKind { $($(#[$doc])* $name = $number,)* }
 
-        impl Kind {
+        impl FrameKind {
             /// Every kind of this generation.
-            pub const ALL: &'static [Kind] = &[$(Kind::$name,)*];
+            pub const ALL: &'static [FrameKind] = &[$(FrameKind::$name,)*];
         }
 
-        impl TryFrom<u8> for Kind {
+        impl TryFrom<u8> for FrameKind {
             type Error = FrameError;
 
             fn try_from(number: u8) -> Result<Self, FrameError> {
-                match number { $($number => Ok(Kind::$name),)* _ => Err(FrameError::Kind { number }) }
+                match number { $($number => Ok(FrameKind::$name),)* _ => Err(FrameError::Kind { number }) }
             }
         }
     };
@@ -64,7 +65,7 @@ kinds! {
     Ping = 2,
     /// host: `Rebirth`. Answered by `Reborn`.
     Rebirth = 3,
-    /// host: `Start`. Opens a process.
+    /// host: `StartProcess`. Opens a process.
     Start = 16,
     /// host: raw bytes for the process; END closes its standard input.
     Stdin = 17,
@@ -77,50 +78,53 @@ kinds! {
     /// host: empty. The caller is gone: kill the process group or drop the transfer. The guest
     /// still sends its terminal frame.
     Cancel = 21,
-    /// host, from generation 3: `Spawn`. Answered by `Process`.
+    /// host, from generation 3: `SpawnProcess`. Answered by `ProcessReport`.
     Spawn = 22,
-    /// host, from generation 3: `Which`. Answered by `ProcessList`.
+    /// host, from generation 3: `ListProcesses`. Answered by `ProcessList`.
     Processes = 23,
-    /// host, from generation 3: `Attach`. Answered by `Position`, output, and `Process`.
+    /// host, from generation 3: `AttachProcess`. Answered by `OutputPosition`, output, and
+    /// `ProcessReport`.
     Attach = 24,
-    /// host, from generation 3: `Feed`, then `Data` frames, the last with END. Answered by
-    /// `Written`.
-    Feed = 25,
-    /// host, from generation 3: `Tell`. Answered by `Done`.
-    Tell = 26,
-    /// host, from generation 3: `Forget`. Answered by `Done`.
+    /// host, from generation 3: `WriteStdin`, then `Data` frames, the last with END. Answered by
+    /// `BytesWritten`.
+    WriteStdin = 25,
+    /// host, from generation 3: `SignalProcess`. Answered by `Done`.
+    SignalProcess = 26,
+    /// host, from generation 3: `ForgetProcess`. Answered by `Done`.
     Forget = 27,
-    /// host: `Read`. Answered by `Meta`, then `Data` frames, the last with END.
+    /// host: `ReadFile`. Answered by `EntryMetadata`, then `Data` frames, the last with END.
     Read = 32,
-    /// host: `Write`, then `Data` frames, the last with END. Answered by `Written`.
+    /// host: `WriteFile`, then `Data` frames, the last with END. Answered by `BytesWritten`.
     Write = 33,
     /// both: raw file bytes.
     Data = 34,
-    /// host: `Path`. Answered by one or more `Entries`, the last with END.
+    /// host: `PathMessage`. Answered by one or more `DirEntries`, the last with END.
     List = 35,
-    /// host: `Path`. Answered by `Meta` with END.
+    /// host: `PathMessage`. Answered by `EntryMetadata` with END.
     Stat = 36,
-    /// host: `Path`. Recursive; a missing path succeeds. Answered by `Done`.
+    /// host: `PathMessage`. Recursive; a missing path succeeds. Answered by `Done`.
     Delete = 37,
-    /// host, from generation 3: `MakeDir`. Answered by `Done`.
+    /// host, from generation 3: `CreateDir`. Answered by `Done`.
     MakeDir = 38,
-    /// host, from generation 3: `Move`. Answered by `Done`.
+    /// host, from generation 3: `RenamePath`. Answered by `Done`.
     Move = 39,
-    /// host, from generation 3: `Chmod`. Answered by `Done`.
+    /// host, from generation 3: `SetMode`. Answered by `Done`.
     Chmod = 40,
-    /// host, from generation 3: `Walk`. Answered by one or more `Branches`, the last with END.
+    /// host, from generation 3: `WalkDir`. Answered by one or more `WalkEntries`, the last with
+    /// END.
     Walk = 41,
-    /// host, from generation 3: `Watch`. Answered by `Watching`, then `Changes` until cancelled.
+    /// host, from generation 3: `WatchPath`. Answered by `Watching`, then `PathChanges` until
+    /// cancelled.
     Watch = 42,
-    /// host, from generation 3: `Path`. Answered by `Meta`, then a tar stream in `Data` frames, the
-    /// last with END.
+    /// host, from generation 3: `PathMessage`. Answered by `EntryMetadata`, then a tar stream in
+    /// `Data` frames, the last with END.
     Pack = 43,
-    /// host, from generation 3: `Path` of a folder, then a tar stream in `Data` frames, the last
-    /// with END. Answered by `Unpacked`.
+    /// host, from generation 3: `PathMessage` of a folder, then a tar stream in `Data` frames, the
+    /// last with END. Answered by `UnpackReply`.
     Unpack = 44,
     /// host: empty. Answered by `PortList`.
     Ports = 48,
-    /// host: empty. Answered by `Figures`.
+    /// host: empty. Answered by `GuestUsage`.
     Measure = 49,
     /// host: empty. Flush and freeze file systems. Answered by `Done`.
     Quiesce = 50,
@@ -128,10 +132,10 @@ kinds! {
     Thaw = 51,
     /// host: empty. Stop the guest. Answered by `Done` if there is time.
     PowerOff = 52,
-    /// host, from generation 2: `Volumes`. Mount each one. Answered by `Done`.
+    /// host, from generation 2: `VolumeDevices`. Mount each one. Answered by `Done`.
     Mount = 53,
-    /// host, from generation 2: `Volumes`. Fill each disk that has grown with the file system on
-    /// it. Answered by `Done`.
+    /// host, from generation 2: `VolumeDevices`. Fill each disk that has grown with the file system
+    /// on it. Answered by `Done`.
     Grow = 54,
     /// host, from generation 3: `CodeOpen`. Start a code session, or find the one with that id.
     /// Answered by `CodeOpened`.
@@ -151,38 +155,38 @@ kinds! {
     Pong = 130,
     /// guest: `Reborn`.
     Reborn = 131,
-    /// guest: `Started`.
+    /// guest: `ProcessStarted`.
     Started = 144,
     /// guest: raw bytes; END when the pipe closed.
     Stdout = 145,
     /// guest: raw bytes; END when the pipe closed.
     Stderr = 146,
-    /// guest: `Exit`. Terminal.
+    /// guest: `ProcessExit`. Terminal.
     Exit = 147,
-    /// guest: `Process`. Terminal.
+    /// guest: `ProcessReport`. Terminal.
     Process = 148,
     /// guest: `ProcessList`. Terminal.
     ProcessList = 149,
-    /// guest: `Position`.
+    /// guest: `OutputPosition`.
     Position = 150,
-    /// guest: `Meta`.
+    /// guest: `EntryMetadata`.
     Meta = 160,
-    /// guest: `Written`. Terminal.
+    /// guest: `BytesWritten`. Terminal.
     Written = 161,
-    /// guest: `Entries`.
+    /// guest: `DirEntries`.
     Entries = 162,
-    /// guest: `Branches`.
-    Branches = 163,
+    /// guest: `WalkEntries`.
+    WalkEntries = 163,
     /// guest: empty. Every later change will be reported.
     Watching = 164,
-    /// guest: `Changes`.
+    /// guest: `PathChanges`.
     Changes = 165,
-    /// guest: `Unpacked`. Terminal.
+    /// guest: `UnpackReply`. Terminal.
     Unpacked = 166,
     /// guest: `PortList`. Terminal.
     PortList = 176,
-    /// guest: `Figures`. Terminal.
-    Figures = 177,
+    /// guest: `GuestUsage`. Terminal.
+    GuestUsage = 177,
     /// guest: empty. Terminal.
     Done = 178,
     /// guest: `CodeOpened`. Terminal.
@@ -208,13 +212,13 @@ pub enum FrameError {
 
 impl Frame {
     /// Makes a frame without flags.
-    pub fn new(channel: u32, kind: Kind, payload: impl Into<Bytes>) -> Self {
-        Self { channel, kind, flags: Flags::NONE, payload: payload.into() }
+    pub fn new(channel: u32, kind: FrameKind, payload: impl Into<Bytes>) -> Self {
+        Self { channel, kind, flags: FrameFlags::NONE, payload: payload.into() }
     }
 
     /// Sets the end flag.
     pub fn end(mut self) -> Self {
-        self.flags = Flags::END;
+        self.flags = FrameFlags::END;
         self
     }
 
@@ -258,14 +262,14 @@ impl Decoder {
         let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
         let channel = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
         let reserved = u16::from_le_bytes([header[10], header[11]]);
-        let flags = Flags(header[9]);
+        let flags = FrameFlags(header[9]);
         if length as usize > FRAME_BYTES_MAX {
             return Err(FrameError::Length { length: length.into() });
         }
         if reserved != 0 {
             return Err(FrameError::Reserved { value: reserved });
         }
-        let kind = Kind::try_from(header[8])?;
+        let kind = FrameKind::try_from(header[8])?;
         if self.buffer.len() < HEADER_BYTES + length as usize {
             self.buffer.reserve(HEADER_BYTES + length as usize - self.buffer.len());
             return Ok(None);
@@ -297,10 +301,10 @@ mod tests {
     #[test]
     fn refuses_what_is_not_a_frame() {
         assert_eq!(decode_all(&[0xff; 12], 12), Err(FrameError::Length { length: u32::MAX.into() }));
-        let mut bad_kind = Frame::new(1, Kind::Ping, Bytes::new()).header();
+        let mut bad_kind = Frame::new(1, FrameKind::Ping, Bytes::new()).header();
         bad_kind[8] = 99;
         assert_eq!(decode_all(&bad_kind, 12), Err(FrameError::Kind { number: 99 }));
-        let mut reserved = Frame::new(1, Kind::Ping, Bytes::new()).header();
+        let mut reserved = Frame::new(1, FrameKind::Ping, Bytes::new()).header();
         reserved[10] = 1;
         assert_eq!(decode_all(&reserved, 12), Err(FrameError::Reserved { value: 1 }));
     }
@@ -308,11 +312,11 @@ mod tests {
     proptest! {
         #[test]
         fn any_cut_gives_the_same_frames(
-            parts in proptest::collection::vec((any::<u32>(), 0..Kind::ALL.len(), any::<bool>(), proptest::collection::vec(any::<u8>(), 0..600)), 1..8),
+            parts in proptest::collection::vec((any::<u32>(), 0..FrameKind::ALL.len(), any::<bool>(), proptest::collection::vec(any::<u8>(), 0..600)), 1..8),
             step in 1usize..700,
         ) {
             let frames: Vec<Frame> = parts.into_iter().map(|(channel, kind, end, payload)| {
-                let frame = Frame::new(channel, Kind::ALL[kind], payload);
+                let frame = Frame::new(channel, FrameKind::ALL[kind], payload);
                 if end { frame.end() } else { frame }
             }).collect();
             let mut bytes = BytesMut::new();

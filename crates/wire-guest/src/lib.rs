@@ -1,7 +1,7 @@
 //! The protocol between host and guest. One TCP connection per machine carries many channels. A
 //! sealed guest keeps its agent for ever, so the host adapts to the guest, never the reverse.
-//! [`Frame`] has the layout, [`Kind`] the requests and answers; `schema/` holds a golden of each
-//! message.
+//! [`Frame`] has the layout, [`FrameKind`] the requests and answers; `schema/` holds a golden of
+//! each message.
 
 mod code;
 mod frame;
@@ -10,7 +10,7 @@ mod process;
 mod tree;
 
 pub use code::*;
-pub use frame::{Decoder, Flags, Frame, FrameError, HEADER_BYTES, Kind};
+pub use frame::{Decoder, Frame, FrameError, FrameFlags, FrameKind, HEADER_BYTES};
 pub use message::*;
 pub use process::*;
 pub use tree::*;

@@ -4,20 +4,20 @@
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
-use crate::{Frame, Kind};
+use crate::{Frame, FrameKind};
 
 /// A payload that does not decode as its kind requires.
 #[derive(Debug, thiserror::Error)]
 #[error("malformed {kind:?} payload")]
 pub struct BadMessage {
-    kind: Kind,
+    kind: FrameKind,
     #[source]
     cause: minicbor::decode::Error,
 }
 
 /// A structured payload and the kind of frame that carries it.
 pub trait Message: Encode<()> + for<'a> Decode<'a, ()> {
-    const KIND: Kind;
+    const KIND: FrameKind;
 
     /// Puts the message into a frame.
     fn frame(&self, channel: u32) -> Frame {
@@ -32,13 +32,13 @@ pub trait Message: Encode<()> + for<'a> Decode<'a, ()> {
 }
 
 macro_rules! message {
-    ($($name:ty => $kind:ident),* $(,)?) => { $(impl Message for $name { const KIND: Kind = Kind::$kind; })* };
+    ($($name:ty => $kind:ident),* $(,)?) => { $(impl Message for $name { const KIND: FrameKind = FrameKind::$kind; })* };
 }
 
 message! {
-    Hello => Hello, Welcome => Welcome, Rebirth => Rebirth, Reborn => Reborn, Start => Start, Started => Started,
-    Signal => Signal, Resize => Resize, Credit => Credit, Exit => Exit, Read => Read, Write => Write, Meta => Meta,
-    Written => Written, Entries => Entries, PortList => PortList, Figures => Figures, Error => Error,
+    Hello => Hello, Welcome => Welcome, Rebirth => Rebirth, Reborn => Reborn, StartProcess => Start, ProcessStarted => Started,
+    Signal => Signal, Resize => Resize, Credit => Credit, ProcessExit => Exit, ReadFile => Read, WriteFile => Write, EntryMetadata => Meta,
+    BytesWritten => Written, DirEntries => Entries, PortList => PortList, GuestUsage => GuestUsage, Error => Error,
 }
 
 /// Opens a connection. The secret is that of the last rebirth, or of the bake before the first one.
@@ -93,16 +93,16 @@ pub struct Identity {
     pub machine_id: String,
     /// Environment of every process started from now on.
     #[n(2)]
-    pub env: Vec<Variable>,
+    pub env: Vec<EnvVariable>,
     /// Present only if the guest's addresses must change.
     #[n(3)]
-    pub network: Option<Network>,
+    pub network: Option<InterfaceAddresses>,
 }
 
 /// Addresses of the guest's one interface.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Network {
+pub struct InterfaceAddresses {
     /// With prefix length, as `172.16.0.2/30`.
     #[n(0)]
     pub address: String,
@@ -115,7 +115,7 @@ pub struct Network {
 /// One environment variable.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Variable {
+pub struct EnvVariable {
     #[n(0)]
     pub name: String,
     #[n(1)]
@@ -136,7 +136,7 @@ pub struct Reborn {
 
 /// Command to run.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub enum Program {
+pub enum CommandLine {
     /// Run through `/bin/sh -c`.
     #[n(0)]
     Shell(#[n(0)] String),
@@ -148,14 +148,14 @@ pub enum Program {
 /// Starts a process in its own session and process group.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Start {
+pub struct StartProcess {
     #[n(0)]
-    pub program: Program,
+    pub program: CommandLine,
     #[n(1)]
     pub cwd: Option<String>,
     /// Added to the sandbox's environment, and overrides it.
     #[n(2)]
-    pub env: Vec<Variable>,
+    pub env: Vec<EnvVariable>,
     /// Name or number, with an optional `:group`; root if absent.
     #[n(3)]
     pub user: Option<String>,
@@ -173,7 +173,7 @@ pub struct Start {
 /// Confirms that the process runs.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Started {
+pub struct ProcessStarted {
     #[n(0)]
     pub pid: u32,
 }
@@ -208,7 +208,7 @@ pub struct Credit {
 /// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Exit {
+pub struct ProcessExit {
     /// Exit status, or 128 + N after signal N.
     #[n(0)]
     pub code: i32,
@@ -223,7 +223,7 @@ pub struct Exit {
 /// Asks for a file's contents.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Read {
+pub struct ReadFile {
     #[n(0)]
     pub path: String,
 }
@@ -231,7 +231,7 @@ pub struct Read {
 /// Announces a file's new contents. Parents are created; the write is atomic.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Write {
+pub struct WriteFile {
     #[n(0)]
     pub path: String,
     /// Permission bits. If absent, 0644 or those of the replaced file.
@@ -242,19 +242,19 @@ pub struct Write {
 /// The only argument of `List`, `Stat`, `Delete`, `Pack` and `Unpack`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Path {
+pub struct PathMessage {
     #[n(0)]
     pub path: String,
 }
 
-impl Path {
+impl PathMessage {
     /// Puts the path into a frame of one of the kinds that take one.
-    pub fn frame(&self, channel: u32, kind: Kind) -> Frame {
+    pub fn frame(&self, channel: u32, kind: FrameKind) -> Frame {
         Frame::new(channel, kind, minicbor::to_vec(self).expect("writing to a Vec cannot fail"))
     }
 
     /// Parses the path from the payload of a frame of the given kind.
-    pub fn parse(kind: Kind, payload: &[u8]) -> Result<Self, BadMessage> {
+    pub fn parse(kind: FrameKind, payload: &[u8]) -> Result<Self, BadMessage> {
         minicbor::decode(payload).map_err(|cause| BadMessage { kind, cause })
     }
 }
@@ -262,7 +262,7 @@ impl Path {
 /// Type of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
-pub enum EntryKind {
+pub enum DirEntryKind {
     #[n(0)]
     File,
     #[n(1)]
@@ -276,12 +276,12 @@ pub enum EntryKind {
 /// One file or directory.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Entry {
+pub struct DirEntry {
     /// Base name.
     #[n(0)]
     pub name: String,
     #[n(1)]
-    pub kind: EntryKind,
+    pub kind: DirEntryKind,
     #[n(2)]
     pub size: u64,
     /// Permission bits.
@@ -298,23 +298,23 @@ pub struct Entry {
 /// A single entry.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Meta {
+pub struct EntryMetadata {
     #[n(0)]
-    pub entry: Entry,
+    pub entry: DirEntry,
 }
 
 /// A part of a listing.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Entries {
+pub struct DirEntries {
     #[n(0)]
-    pub entries: Vec<Entry>,
+    pub entries: Vec<DirEntry>,
 }
 
 /// A finished write.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Written {
+pub struct BytesWritten {
     #[n(0)]
     pub bytes: u64,
 }
@@ -322,7 +322,7 @@ pub struct Written {
 /// A port that a process listens on.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Port {
+pub struct PortReport {
     #[n(0)]
     pub port: u16,
     /// Only reachable from inside the guest.
@@ -337,13 +337,13 @@ pub struct Port {
 #[cbor(map)]
 pub struct PortList {
     #[n(0)]
-    pub ports: Vec<Port>,
+    pub ports: Vec<PortReport>,
 }
 
 /// Resource usage of the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Figures {
+pub struct GuestUsage {
     /// CPU time of all processes since boot.
     #[n(0)]
     pub cpu_ms: u64,
@@ -365,19 +365,19 @@ pub struct Figures {
 /// `/dev/vdc`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Volumes {
+pub struct VolumeDevices {
     #[n(0)]
-    pub volumes: Vec<Volume>,
+    pub volumes: Vec<VolumeDevice>,
 }
 
-impl Volumes {
+impl VolumeDevices {
     /// Puts the volumes into a frame of one of the kinds that take them.
-    pub fn frame(&self, channel: u32, kind: Kind) -> Frame {
+    pub fn frame(&self, channel: u32, kind: FrameKind) -> Frame {
         Frame::new(channel, kind, minicbor::to_vec(self).expect("writing to a Vec cannot fail"))
     }
 
     /// Parses the volumes from the payload of a frame of the given kind.
-    pub fn parse(kind: Kind, payload: &[u8]) -> Result<Self, BadMessage> {
+    pub fn parse(kind: FrameKind, payload: &[u8]) -> Result<Self, BadMessage> {
         minicbor::decode(payload).map_err(|cause| BadMessage { kind, cause })
     }
 }
@@ -385,7 +385,7 @@ impl Volumes {
 /// One durable disk.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Volume {
+pub struct VolumeDevice {
     /// Serial number of the disk's device.
     #[n(0)]
     pub serial: String,
@@ -470,8 +470,8 @@ mod tests {
     proptest! {
         #[test]
         fn garbage_payloads_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
-            let _ = (Hello::parse(&bytes).is_ok(), Rebirth::parse(&bytes).is_ok(), Start::parse(&bytes).is_ok());
-            let _ = (Entries::parse(&bytes).is_ok(), PortList::parse(&bytes).is_ok(), Error::parse(&bytes).is_ok());
+            let _ = (Hello::parse(&bytes).is_ok(), Rebirth::parse(&bytes).is_ok(), StartProcess::parse(&bytes).is_ok());
+            let _ = (DirEntries::parse(&bytes).is_ok(), PortList::parse(&bytes).is_ok(), Error::parse(&bytes).is_ok());
         }
     }
 }

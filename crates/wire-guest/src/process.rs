@@ -4,24 +4,24 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::{Kind, Message, Start};
+use crate::{FrameKind, Message, StartProcess};
 
 macro_rules! message {
-    ($($name:ty => $kind:ident),* $(,)?) => { $(impl Message for $name { const KIND: Kind = Kind::$kind; })* };
+    ($($name:ty => $kind:ident),* $(,)?) => { $(impl Message for $name { const KIND: FrameKind = FrameKind::$kind; })* };
 }
 
 message! {
-    Spawn => Spawn, Which => Processes, Attach => Attach, Feed => Feed, Tell => Tell, Forget => Forget,
-    Process => Process, ProcessList => ProcessList, Position => Position,
+    SpawnProcess => Spawn, ListProcesses => Processes, AttachProcess => Attach, WriteStdin => WriteStdin, SignalProcess => SignalProcess, ForgetProcess => Forget,
+    ProcessReport => Process, ProcessList => ProcessList, OutputPosition => Position,
 }
 
-/// Starts a process that outlives the connection. Answered by `Process`.
+/// Starts a process that outlives the connection. Answered by `ProcessReport`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Spawn {
-    /// `stdin` keeps standard input open for `Feed`.
+pub struct SpawnProcess {
+    /// `stdin` keeps standard input open for `WriteStdin`.
     #[n(0)]
-    pub start: Start,
+    pub start: StartProcess,
     /// The caller's name for it.
     #[n(1)]
     pub tag: Option<String>,
@@ -31,17 +31,18 @@ pub struct Spawn {
 /// unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Which {
+pub struct ListProcesses {
     #[n(0)]
     pub id: Option<u64>,
 }
 
-/// Asks for output from an offset. Answered by `Position`, then `Stdout` and `Stderr` frames, and
-/// another `Position` wherever bytes were lost. `Process` comes last: after the process has ended,
-/// or without `follow` after the output so far. Every frame but the last is credited.
+/// Asks for output from an offset. Answered by `OutputPosition`, then `Stdout` and `Stderr` frames,
+/// and another `OutputPosition` wherever bytes were lost. `ProcessReport` comes last: after the
+/// process has ended, or without `follow` after the output so far. Every frame but the last is
+/// credited.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Attach {
+pub struct AttachProcess {
     #[n(0)]
     pub id: u64,
     #[n(1)]
@@ -50,10 +51,10 @@ pub struct Attach {
     pub follow: bool,
 }
 
-/// Announces standard input: `Data` frames, the last with END. Answered by `Written`.
+/// Announces standard input: `Data` frames, the last with END. Answered by `BytesWritten`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Feed {
+pub struct WriteStdin {
     #[n(0)]
     pub id: u64,
     /// Whether standard input is closed afterwards.
@@ -64,7 +65,7 @@ pub struct Feed {
 /// A signal for the group of a process. Answered by `Done`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Tell {
+pub struct SignalProcess {
     #[n(0)]
     pub id: u64,
     #[n(1)]
@@ -75,7 +76,7 @@ pub struct Tell {
 /// by `Done`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Forget {
+pub struct ForgetProcess {
     #[n(0)]
     pub id: u64,
 }
@@ -83,7 +84,7 @@ pub struct Forget {
 /// Offset of the next byte of output.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Position {
+pub struct OutputPosition {
     #[n(0)]
     pub offset: u64,
 }
@@ -91,7 +92,7 @@ pub struct Position {
 /// A process.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Process {
+pub struct ProcessReport {
     /// Never reused within a guest. A fork continues its parent's count.
     #[n(0)]
     pub id: u64,
@@ -107,7 +108,7 @@ pub struct Process {
     pub started_ms: u64,
     /// Absent while it runs.
     #[n(5)]
-    pub ended: Option<Ended>,
+    pub ended: Option<ProcessEndReport>,
     /// Bytes written so far, dropped ones included.
     #[n(6)]
     pub stdout_bytes: u64,
@@ -116,7 +117,7 @@ pub struct Process {
     /// Offset of the oldest byte that is kept.
     #[n(8)]
     pub kept_from: u64,
-    /// Whether `Feed` is accepted.
+    /// Whether `WriteStdin` is accepted.
     #[n(9)]
     pub stdin_open: bool,
 }
@@ -124,7 +125,7 @@ pub struct Process {
 /// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Ended {
+pub struct ProcessEndReport {
     /// Exit status, or 128 + N after signal N.
     #[n(0)]
     pub code: i32,
@@ -144,5 +145,5 @@ pub struct Ended {
 #[cbor(map)]
 pub struct ProcessList {
     #[n(0)]
-    pub processes: Vec<Process>,
+    pub processes: Vec<ProcessReport>,
 }

@@ -3,21 +3,21 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::{Entry, Kind, Message};
+use crate::{DirEntry, FrameKind, Message};
 
 macro_rules! message {
-    ($($name:ty => $kind:ident),* $(,)?) => { $(impl Message for $name { const KIND: Kind = Kind::$kind; })* };
+    ($($name:ty => $kind:ident),* $(,)?) => { $(impl Message for $name { const KIND: FrameKind = FrameKind::$kind; })* };
 }
 
 message! {
-    MakeDir => MakeDir, Move => Move, Chmod => Chmod, Walk => Walk, Watch => Watch, Changes => Changes,
-    Branches => Branches, Unpacked => Unpacked,
+    CreateDir => MakeDir, RenamePath => Move, SetMode => Chmod, WalkDir => Walk, WatchPath => Watch, PathChanges => Changes,
+    WalkEntries => WalkEntries, UnpackReply => Unpacked,
 }
 
 /// Makes a folder. Answered by `Done`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct MakeDir {
+pub struct CreateDir {
     #[n(0)]
     pub path: String,
     /// Whether parents are made too, and an existing folder succeeds.
@@ -28,7 +28,7 @@ pub struct MakeDir {
 /// Renames a path. Answered by `Done`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Move {
+pub struct RenamePath {
     #[n(0)]
     pub from: String,
     #[n(1)]
@@ -41,7 +41,7 @@ pub struct Move {
 /// Sets permission bits. Answered by `Done`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Chmod {
+pub struct SetMode {
     #[n(0)]
     pub path: String,
     #[n(1)]
@@ -51,10 +51,10 @@ pub struct Chmod {
     pub recursive: bool,
 }
 
-/// Lists a folder recursively. Answered by one or more `Branches`, the last with END.
+/// Lists a folder recursively. Answered by one or more `WalkEntries`, the last with END.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Walk {
+pub struct WalkDir {
     #[n(0)]
     pub path: String,
     /// Number of levels; 1 lists the folder's own entries.
@@ -68,10 +68,10 @@ pub struct Walk {
 /// A part of a walk. Each folder comes before its contents; names are sorted.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Branches {
+pub struct WalkEntries {
     /// Names are paths relative to the walk's folder.
     #[n(0)]
-    pub entries: Vec<Entry>,
+    pub entries: Vec<DirEntry>,
     /// Whether entries are missing because of a limit or an unreadable folder. Set in the last part
     /// only.
     #[n(1)]
@@ -79,10 +79,10 @@ pub struct Branches {
 }
 
 /// Watches a path. Answered by `Watching` once every later change will be reported, then by
-/// credited `Changes`. Ends with `Error`.
+/// credited `PathChanges`. Ends with `Error`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Watch {
+pub struct WatchPath {
     #[n(0)]
     pub path: String,
     /// Whether folders below are watched too, new ones included.
@@ -93,7 +93,7 @@ pub struct Watch {
 /// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
-pub enum ChangeKind {
+pub enum PathChangeKind {
     #[n(0)]
     Created,
     #[n(1)]
@@ -119,9 +119,9 @@ pub enum ChangeKind {
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Change {
+pub struct PathChange {
     #[n(0)]
-    pub kind: ChangeKind,
+    pub kind: PathChangeKind,
     #[n(1)]
     pub path: String,
     #[n(2)]
@@ -134,15 +134,15 @@ pub struct Change {
 /// Changes in order.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Changes {
+pub struct PathChanges {
     #[n(0)]
-    pub changes: Vec<Change>,
+    pub changes: Vec<PathChange>,
 }
 
 /// Result of unpacking.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Unpacked {
+pub struct UnpackReply {
     #[n(0)]
     pub entries: u64,
     /// Total size of the files.

@@ -51,7 +51,7 @@ pub struct BuildFields {
     pub image_ref: Option<String>,
     pub from_snapshot: Option<String>,
     pub replace: Option<String>,
-    pub registry_auth: Option<Hidden>,
+    pub registry_auth: Option<HiddenText>,
     pub start: Option<String>,
     /// Whether the request uploads a root file system.
     pub rootfs: bool,
@@ -59,7 +59,7 @@ pub struct BuildFields {
 
 /// A checked request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BuildAsk {
+pub struct BuildSpec {
     pub name: TemplateName,
     pub size_mb: u64,
     pub cpu: Option<u32>,
@@ -76,9 +76,9 @@ pub struct BuildAsk {
 /// Text that is never shown, neither in logs nor in errors.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub struct Hidden(pub String);
+pub struct HiddenText(pub String);
 
-impl std::fmt::Debug for Hidden {
+impl std::fmt::Debug for HiddenText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("(hidden)")
     }
@@ -91,7 +91,7 @@ pub struct RegistryAuth {
     #[serde(default)]
     pub registry: Option<String>,
     pub username: String,
-    pub password: Hidden,
+    pub password: HiddenText,
 }
 
 /// The source of a template.
@@ -117,7 +117,7 @@ impl BuildFields {
             "replace" => &mut self.replace,
             "start" => &mut self.start,
             "registry_auth" => {
-                self.registry_auth = Some(Hidden(value));
+                self.registry_auth = Some(HiddenText(value));
                 return true;
             }
             // Accepted and ignored: there is only one kernel.
@@ -129,7 +129,7 @@ impl BuildFields {
     }
 }
 
-impl TryFrom<BuildFields> for BuildAsk {
+impl TryFrom<BuildFields> for BuildSpec {
     type Error = Fault;
 
     fn try_from(fields: BuildFields) -> Result<Self, Fault> {
@@ -173,7 +173,7 @@ impl TryFrom<BuildFields> for BuildAsk {
             return Err(bad("build.one_source", text));
         };
         let registry_auth = registry_auth.map(|text| auth(&text, &source)).transpose()?;
-        let replace = replace.as_deref().is_some_and(truth);
+        let replace = replace.as_deref().is_some_and(is_true);
         let start = match filled(start).as_deref() {
             None => true,
             Some("true" | "1") => true,
@@ -185,7 +185,7 @@ impl TryFrom<BuildFields> for BuildAsk {
 }
 
 /// Reads user name and password. Error texts never contain them.
-fn auth(text: &Hidden, source: &BuildSource) -> Result<RegistryAuth, Fault> {
+fn auth(text: &HiddenText, source: &BuildSource) -> Result<RegistryAuth, Fault> {
     let wrong = |text: &str| bad("build.bad_registry_auth", text);
     let read = serde_json::from_str::<RegistryAuth>(&text.0);
     let auth = read.map_err(|_| wrong("registry_auth must be JSON: {\"registry\"?, \"username\", \"password\"}"))?;
@@ -202,7 +202,7 @@ fn auth(text: &Hidden, source: &BuildSource) -> Result<RegistryAuth, Fault> {
 }
 
 /// Reads `true`, `1` and `yes`, as the published clients send them.
-pub(crate) fn truth(text: &str) -> bool {
+pub(crate) fn is_true(text: &str) -> bool {
     matches!(text.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes")
 }
 
@@ -231,12 +231,12 @@ mod tests {
     }
 
     fn refused(pairs: &[(&str, &str)], code: &str) {
-        assert_eq!(BuildAsk::try_from(fields(pairs)).unwrap_err().code, code, "{pairs:?}");
+        assert_eq!(BuildSpec::try_from(fields(pairs)).unwrap_err().code, code, "{pairs:?}");
     }
 
     #[test]
     fn a_request_is_checked_whole() {
-        let ask = BuildAsk::try_from(fields(&[
+        let ask = BuildSpec::try_from(fields(&[
             ("name", "mine"),
             ("size_mb", "2048"),
             ("memory_mb", ""),
@@ -246,7 +246,7 @@ mod tests {
         let ask = ask.unwrap();
         assert_eq!((ask.size_mb, ask.cpu, ask.memory_mb, ask.replace, ask.start), (2048, None, None, true, true));
         assert_eq!(ask.source, BuildSource::Dockerfile("FROM a\nRUN b\n".to_owned()));
-        let ask = BuildAsk::try_from(fields(&[("name", "mine"), ("image_ref", "a"), ("start", "false")])).unwrap();
+        let ask = BuildSpec::try_from(fields(&[("name", "mine"), ("image_ref", "a"), ("start", "false")])).unwrap();
         assert!(!ask.start && !ask.replace);
     }
 
@@ -271,19 +271,19 @@ mod tests {
         let good = r#"{"username": "ann", "password": "hush"}"#;
         let mut given = fields(&[("name", "a"), ("image_ref", "r.example/a"), ("registry_auth", good)]);
         assert!(!format!("{given:?}").contains("hush"));
-        let ask = BuildAsk::try_from(given.clone()).unwrap();
+        let ask = BuildSpec::try_from(given.clone()).unwrap();
         assert!(!format!("{ask:?}").contains("hush"));
         assert_eq!(ask.registry_auth.unwrap().password.0, "hush");
         given = fields(&[("name", "a"), ("dockerfile", "FROM r.example/a"), ("registry_auth", good)]);
-        assert_eq!(BuildAsk::try_from(given).unwrap_err().code, "build.bad_registry_auth");
+        assert_eq!(BuildSpec::try_from(given).unwrap_err().code, "build.bad_registry_auth");
         let whole = r#"{"registry": "r.example", "username": "ann", "password": "hush"}"#;
         assert!(
-            BuildAsk::try_from(fields(&[("name", "a"), ("dockerfile", "FROM a"), ("registry_auth", whole)])).is_ok()
+            BuildSpec::try_from(fields(&[("name", "a"), ("dockerfile", "FROM a"), ("registry_auth", whole)])).is_ok()
         );
         for wrong in
             ["hush", "{}", r#"{"username": "a:b", "password": "hush"}"#, r#"{"username": "a", "password": "hush\n"}"#]
         {
-            let refused = BuildAsk::try_from(fields(&[("name", "a"), ("image_ref", "a"), ("registry_auth", wrong)]));
+            let refused = BuildSpec::try_from(fields(&[("name", "a"), ("image_ref", "a"), ("registry_auth", wrong)]));
             let fault = refused.unwrap_err();
             assert!(fault.code == "build.bad_registry_auth" && !fault.text.contains("hush"), "{wrong}");
         }

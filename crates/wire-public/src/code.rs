@@ -114,7 +114,7 @@ pub struct CellSpec {
 
 /// Checked code to run without a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OnceSpec {
+pub struct RunOnceSpec {
     pub interpreter: Interpreter,
     pub code: String,
     pub timeout: Duration,
@@ -145,7 +145,7 @@ impl TryFrom<RunCell> for CellSpec {
     }
 }
 
-impl TryFrom<RunOnce> for OnceSpec {
+impl TryFrom<RunOnce> for RunOnceSpec {
     type Error = Fault;
 
     fn try_from(ask: RunOnce) -> Result<Self, Fault> {

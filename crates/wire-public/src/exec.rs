@@ -74,7 +74,7 @@ pub struct ExecFailure {
 
 /// The program to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum ExecCommand {
     Shell(String),
     Argv(Vec<String>),
 }
@@ -82,7 +82,7 @@ pub enum Command {
 /// A checked command. Every field can be passed to a guest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecSpec {
-    pub command: Command,
+    pub command: ExecCommand,
     pub cwd: Option<String>,
     pub env: BTreeMap<String, String>,
     pub user: Option<String>,
@@ -114,16 +114,16 @@ fn bad(text: &str) -> Fault {
     Fault::new(FaultKind::Caller, "exec.bad_request", text)
 }
 
-fn command(cmd: Option<String>, argv: Option<Vec<String>>) -> Result<Command, Fault> {
+fn command(cmd: Option<String>, argv: Option<Vec<String>>) -> Result<ExecCommand, Fault> {
     let (bytes, command) = match (cmd.filter(|cmd| !cmd.is_empty()), argv.filter(|argv| !argv.is_empty())) {
         (Some(_), Some(_)) => return Err(bad("send cmd or argv, not both")),
-        (Some(cmd), None) => (cmd.len(), Command::Shell(cmd)),
-        (None, Some(argv)) => (argv.iter().map(|word| word.len() + 1).sum(), Command::Argv(argv)),
+        (Some(cmd), None) => (cmd.len(), ExecCommand::Shell(cmd)),
+        (None, Some(argv)) => (argv.iter().map(|word| word.len() + 1).sum(), ExecCommand::Argv(argv)),
         (None, None) => return Err(bad("cmd required")),
     };
     let nul = match &command {
-        Command::Shell(cmd) => cmd.contains('\0'),
-        Command::Argv(argv) => argv[0].is_empty() || argv.iter().any(|word| word.contains('\0')),
+        ExecCommand::Shell(cmd) => cmd.contains('\0'),
+        ExecCommand::Argv(argv) => argv[0].is_empty() || argv.iter().any(|word| word.contains('\0')),
     };
     if nul {
         return Err(bad("the command has an empty program name or contains a NUL byte"));
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn requests_are_checked_once() {
         let plain = ExecSpec {
-            command: Command::Shell("true".into()),
+            command: ExecCommand::Shell("true".into()),
             cwd: None,
             env: BTreeMap::new(),
             user: None,
@@ -193,7 +193,7 @@ mod tests {
         );
         check(
             r#"{"argv":["a","b c"]}"#,
-            Ok(ExecSpec { command: Command::Argv(vec!["a".into(), "b c".into()]), ..plain }),
+            Ok(ExecSpec { command: ExecCommand::Argv(vec!["a".into(), "b c".into()]), ..plain }),
         );
         check("{}", Err("cmd required"));
         check(r#"{"cmd":""}"#, Err("cmd required"));

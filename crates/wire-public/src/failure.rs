@@ -25,7 +25,7 @@ pub struct ErrorBody {
 
 /// A fault as an HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct FaultResponse {
     pub status: u16,
     /// Seconds for `Retry-After`. Set only if nothing was created, because one client repeats the
     /// request then.
@@ -52,7 +52,7 @@ pub const NO_MACHINE: &str = "sandbox.no_machine";
 pub const TEMPLATE_GLOBAL: &str = "template.global";
 
 /// Renders a fault. Its private detail is left out.
-pub fn reply(fault: &Fault, request_id: &str) -> Reply {
+pub fn reply(fault: &Fault, request_id: &str) -> FaultResponse {
     let (status, retry_after) = status(fault);
     let (error, detail) = match fault.kind {
         FaultKind::Unauthorized => ("unauthorized".to_owned(), Some(fault.text.clone())),
@@ -62,7 +62,7 @@ pub fn reply(fault: &Fault, request_id: &str) -> Reply {
         _ => (fault.text.clone(), None),
     };
     let body = ErrorBody { error, code: fault.code.to_owned(), request_id: request_id.to_owned(), detail };
-    Reply { status, retry_after, body }
+    FaultResponse { status, retry_after, body }
 }
 
 fn status(fault: &Fault) -> (u16, Option<u64>) {

@@ -29,7 +29,7 @@ pub struct ForkRequest {
 
 /// A checked fork request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForkWish {
+pub struct ForkSpec {
     pub count: usize,
     pub metadata: BTreeMap<String, String>,
     /// The children's idle limit until one of them is promoted.
@@ -132,16 +132,16 @@ pub struct TreeNode {
 
 impl ForkRequest {
     /// Checks a fork request. The default is one child.
-    pub fn forks(self) -> Result<ForkWish, Fault> {
-        self.checked(1).map(|wish| ForkWish { explore_ttl: None, ..wish })
+    pub fn forks(self) -> Result<ForkSpec, Fault> {
+        self.checked(1).map(|wish| ForkSpec { explore_ttl: None, ..wish })
     }
 
     /// Checks a request for a fork tree.
-    pub fn tree(self) -> Result<ForkWish, Fault> {
+    pub fn tree(self) -> Result<ForkSpec, Fault> {
         self.checked(TREE_COUNT_DEFAULT)
     }
 
-    fn checked(self, count_default: i64) -> Result<ForkWish, Fault> {
+    fn checked(self, count_default: i64) -> Result<ForkSpec, Fault> {
         let Self { count, metadata } = self;
         let count = count.unwrap_or(count_default);
         let fits = usize::try_from(count).ok().filter(|count| (1..=FORK_CHILDREN_MAX).contains(count));
@@ -149,7 +149,7 @@ impl ForkRequest {
         let count = fits.ok_or_else(refused)?;
         let metadata = metadata_of(metadata.unwrap_or_default())?;
         let explore_ttl = metadata.get(EXPLORE_TTL).map(|text| seconds(text)).transpose()?;
-        Ok(ForkWish { count, metadata, explore_ttl })
+        Ok(ForkSpec { count, metadata, explore_ttl })
     }
 }
 

@@ -60,12 +60,12 @@ pub struct CreateApiKey {
 
 /// A checked request for a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyAsk {
+pub struct KeySpec {
     pub label: String,
     pub expires_in: Option<Duration>,
 }
 
-impl TryFrom<CreateApiKey> for KeyAsk {
+impl TryFrom<CreateApiKey> for KeySpec {
     type Error = Fault;
 
     fn try_from(ask: CreateApiKey) -> Result<Self, Fault> {
@@ -91,7 +91,7 @@ mod tests {
 
     fn check(json: &str, expected: Result<(&str, Option<u64>), &str>) {
         let ask: CreateApiKey = serde_json::from_str(json).unwrap();
-        let found = KeyAsk::try_from(ask).map(|ask| (ask.label, ask.expires_in.map(|life| life.as_secs())));
+        let found = KeySpec::try_from(ask).map(|ask| (ask.label, ask.expires_in.map(|life| life.as_secs())));
         let expected = expected.map(|(label, life)| (label.to_owned(), life));
         assert_eq!(found.map_err(|fault| fault.code), expected, "{json}");
     }

@@ -36,40 +36,43 @@ mod volume;
 mod webhook;
 
 pub use audit::Audit;
-pub use build::{Build, BuildAsk, BuildFields, BuildSource, RegistryAuth};
+pub use build::{Build, BuildFields, BuildSource, BuildSpec, RegistryAuth};
 pub use build_log::{BUILD_LOG_END, build_log_event, log_lines};
 pub use code::{
-    CODE_LANGUAGES, CellResult, CellSpec, CodeSession, Interpreter, MimeBundle, OnceSpec, OpenSession, RanOnce,
-    RunCell, RunOnce, cell_timeout,
+    CODE_LANGUAGES, CellResult, CellSpec, CodeSession, Interpreter, MimeBundle, OpenSession, RanOnce, RunCell, RunOnce,
+    RunOnceSpec, cell_timeout,
 };
 pub use egress::{EgressList, SetEgress, egress_list};
 pub use event::{Event, EventList};
-pub use exec::{Command, ExecChunk, ExecExit, ExecFailure, ExecRequest, ExecResponse, ExecSpec, exec_timeout};
+pub use exec::{ExecChunk, ExecCommand, ExecExit, ExecFailure, ExecRequest, ExecResponse, ExecSpec, exec_timeout};
 pub use failure::{
-    ErrorBody, NO_MACHINE, OTHER_REQUEST, PORT_BROKEN, PORT_CLOSED, Reply, TEMPLATE_GLOBAL, WAKE_FAILED, reply,
+    ErrorBody, FaultResponse, NO_MACHINE, OTHER_REQUEST, PORT_BROKEN, PORT_CLOSED, TEMPLATE_GLOBAL, WAKE_FAILED, reply,
 };
 pub use file::{DirListing, Entry, Written, checked_path};
-pub use fork::{FamilyTree, Fork, ForkFailure, ForkRequest, ForkTree, ForkWish, PromoteRequest, Promotion, TreeNode};
+pub use fork::{FamilyTree, Fork, ForkFailure, ForkRequest, ForkSpec, ForkTree, PromoteRequest, Promotion, TreeNode};
 pub use identity::{Health, Me, Version};
-pub use key::{ApiKey, ApiKeys, CreateApiKey, KeyAsk};
+pub use key::{ApiKey, ApiKeys, CreateApiKey, KeySpec};
 pub use lifecycle::{Lifecycle, LifecycleChange, SetLifecycle, Status};
 pub use log::{LogLine, LogLines, plain_line};
 pub use metadata::visible_metadata;
 pub use metrics::{BootBucket, BootSample, BootStats, MachineMetrics, MetricSeries};
 pub use port::{DeclarePort, DeclaredPort, Port, declared_key, declared_ports, is_hidden, proxy_path};
-pub use preview::{Preview, PreviewAsk, PreviewRequest, RefusedPath, preview_path};
+pub use preview::{Preview, PreviewRequest, PreviewSpec, RefusedPath, preview_path};
 pub use process::{
     Fed, FollowedChunk, FollowedExit, LostOutput, OutputChunk, Process, ProcessOutput, SignalRequest, SpawnRequest,
     SpawnSpec, process_id, process_number,
 };
-pub use sandbox::{CreateSandbox, Sandbox, SandboxAsk, Start, checked_ttl};
+pub use sandbox::{CreateSandbox, CreateSandboxSpec, Sandbox, SandboxSource, checked_ttl};
 pub use snapshot::{Snapshot, SnapshotList};
-pub use socket::{ExecFrame, ExecNews, OutputStream, TerminalFrame, TerminalNews, socket_text, terminal_side};
+pub use socket::{
+    ExecClientFrame, ExecServerFrame, OutputStream, TerminalClientFrame, TerminalServerFrame, socket_text,
+    terminal_side,
+};
 pub use template::Template;
 pub use text::TextTail;
 pub use time::{parse_rfc3339, rfc3339};
 pub use trail::{AuditEntry, AuditTrail};
-pub use volume::{CreateVolume, GrowVolume, NamedMount, Volume, VolumeAttachment, VolumeName};
+pub use volume::{CreateVolume, GrowVolume, MountSpec, Volume, VolumeAttachment, VolumeName};
 pub use webhook::{
     ChangeWebhook, CreateWebhook, Delivery, DeliveryAttempt, EventPattern, PING_KIND, Ping, RotateSecret, Webhook,
     WebhookEvent, checked_description, checked_events,

@@ -29,7 +29,7 @@ pub struct PreviewRequest {
 
 /// A checked request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PreviewAsk {
+pub struct PreviewSpec {
     pub port: GuestPort,
     pub ttl: Duration,
     pub paths: PathRules,
@@ -58,7 +58,7 @@ pub struct RefusedPath {
     pub allowed_paths: Vec<String>,
 }
 
-impl TryFrom<PreviewRequest> for PreviewAsk {
+impl TryFrom<PreviewRequest> for PreviewSpec {
     type Error = Fault;
 
     fn try_from(ask: PreviewRequest) -> Result<Self, Fault> {
@@ -89,7 +89,7 @@ mod tests {
 
     fn check(json: &str, expected: Result<(u64, &[&str]), &str>) {
         let ask: PreviewRequest = serde_json::from_str(json).unwrap();
-        let found = PreviewAsk::try_from(ask).map(|ask| (ask.ttl.as_secs(), ask.paths.as_slice().to_vec()));
+        let found = PreviewSpec::try_from(ask).map(|ask| (ask.ttl.as_secs(), ask.paths.as_slice().to_vec()));
         let expected = expected.map(|(ttl, paths)| (ttl, paths.iter().map(|path| (*path).to_owned()).collect()));
         assert_eq!(found.map_err(|fault| fault.code), expected, "{json}");
     }

@@ -11,7 +11,7 @@ use crate::{
     failure::{bad, short},
     limits::{ENV_BYTES_MAX, ENV_ENTRIES_MAX, TTL_SECONDS_MAX},
     metadata::metadata_of,
-    volume::{NamedMount, VolumeAttachment, mounts_of},
+    volume::{MountSpec, VolumeAttachment, mounts_of},
 };
 
 /// A sandbox, as create, list, get and fork return it.
@@ -94,26 +94,26 @@ pub struct CreateSandbox {
 
 /// A checked request. The store resolves its names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SandboxAsk {
-    pub start: Start,
+pub struct CreateSandboxSpec {
+    pub start: SandboxSource,
     pub ttl_seconds: u64,
     pub persistent: bool,
     pub metadata: BTreeMap<String, String>,
     pub env: BTreeMap<String, String>,
     pub egress: Egress,
     pub bandwidth_mbps: Option<u32>,
-    pub volumes: Vec<NamedMount>,
+    pub volumes: Vec<MountSpec>,
 }
 
 /// The source of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum SandboxSource {
     Template(TemplateName),
     /// The id of a snapshot, as the caller wrote it.
     Snapshot(String),
 }
 
-impl TryFrom<CreateSandbox> for SandboxAsk {
+impl TryFrom<CreateSandbox> for CreateSandboxSpec {
     type Error = Fault;
 
     fn try_from(ask: CreateSandbox) -> Result<Self, Fault> {
@@ -134,10 +134,10 @@ impl TryFrom<CreateSandbox> for SandboxAsk {
                 let text = "volumes cannot be attached to a sandbox made from a snapshot; use a template instead";
                 return Err(bad("sandbox.volumes_and_snapshot", text));
             }
-            Some(snapshot) => Start::Snapshot(snapshot),
-            None => Start::Template(template_name(template)?),
+            Some(snapshot) => SandboxSource::Snapshot(snapshot),
+            None => SandboxSource::Template(template_name(template)?),
         };
-        Ok(SandboxAsk {
+        Ok(CreateSandboxSpec {
             start,
             ttl_seconds: ttl_seconds.map_or(Ok(TTL_SECONDS_DEFAULT), checked_ttl)?,
             persistent: persistent.unwrap_or(false),
@@ -198,11 +198,11 @@ pub(crate) fn check_env(env: &BTreeMap<String, String>) -> Result<(), Fault> {
 
 #[cfg(test)]
 mod tests {
-    use pandastack_model::{Access, FaultKind};
+    use pandastack_model::{FaultKind, VolumeAccess};
 
     use super::*;
 
-    fn parse(json: &str) -> Result<SandboxAsk, Fault> {
+    fn parse(json: &str) -> Result<CreateSandboxSpec, Fault> {
         serde_json::from_str::<CreateSandbox>(json).unwrap().try_into()
     }
 
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_snapshot_beats_the_template_that_comes_with_it() {
         let ask = parse(r#"{"template":"../nonsense","from_snapshot":"s1"}"#).unwrap();
-        assert_eq!(ask.start, Start::Snapshot("s1".into()));
+        assert_eq!(ask.start, SandboxSource::Snapshot("s1".into()));
         refused(r#"{"from_snapshot":"s1","volumes":[{"name":"v"}]}"#, "sandbox.volumes_and_snapshot", "volumes");
     }
 
@@ -240,7 +240,7 @@ mod tests {
         )
         .unwrap();
         let mounts: Vec<_> = ask.volumes.iter().map(|mount| (mount.path.as_str(), mount.access)).collect();
-        assert_eq!(mounts, [("/mnt/v", Access::ReadWrite), ("/data", Access::ReadOnly)]);
+        assert_eq!(mounts, [("/mnt/v", VolumeAccess::ReadWrite), ("/data", VolumeAccess::ReadOnly)]);
         assert!(ask.egress.names("pypi.org") && !ask.egress.names("example.org"));
         assert_eq!(ask.bandwidth_mbps, Some(20));
         assert_eq!(parse(r#"{"template":"a","egress_allowlist":[]}"#).unwrap().egress, Egress::Only(Vec::new()));

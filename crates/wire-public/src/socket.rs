@@ -9,7 +9,7 @@ use crate::{ExecRequest, limits::SOCKET_ID_BYTES_MAX};
 
 /// A client's frame on the exec socket.
 #[derive(Clone, Debug)]
-pub enum ExecFrame {
+pub enum ExecClientFrame {
     /// Runs a command.
     Start {
         id: String,
@@ -28,7 +28,7 @@ pub enum ExecFrame {
 /// All fields of all client frames.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Fields {
+struct ExecFields {
     id: Option<String>,
     cancel: Option<bool>,
     signal: Option<String>,
@@ -49,10 +49,10 @@ enum Stdin {
     Text(String),
 }
 
-impl ExecFrame {
+impl ExecClientFrame {
     /// Reads a text frame. The error describes why it is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let Fields { id, cancel, signal, stdin, stdin_close, cmd, argv, timeout_seconds, cwd, env, user } =
+        let ExecFields { id, cancel, signal, stdin, stdin_close, cmd, argv, timeout_seconds, cwd, env, user } =
             object(text)?;
         let id = id.filter(|id| !id.is_empty()).ok_or_else(|| "id required".to_owned())?;
         if id.len() > SOCKET_ID_BYTES_MAX {
@@ -87,7 +87,7 @@ impl ExecFrame {
 /// A server's frame on the exec socket. `Exit` and `Error` are the last frame of their id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum ExecNews {
+pub enum ExecServerFrame {
     Output { id: String, stream: OutputStream, data: String },
     Exit { id: String, exit: i32 },
     Error { id: String, error: String },
@@ -103,7 +103,7 @@ pub enum OutputStream {
 
 /// A client's text frame on a terminal socket. Binary frames are raw input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TerminalFrame {
+pub enum TerminalClientFrame {
     Resize {
         rows: u16,
         cols: u16,
@@ -116,7 +116,7 @@ pub enum TerminalFrame {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct TerminalFields {
-    resize: Option<Size>,
+    resize: Option<SizeFields>,
     stdin: Option<String>,
     r#type: Option<String>,
     rows: Option<f64>,
@@ -125,19 +125,19 @@ struct TerminalFields {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Size {
+struct SizeFields {
     rows: Option<f64>,
     cols: Option<f64>,
 }
 
-impl TerminalFrame {
+impl TerminalClientFrame {
     /// Reads a text frame in both spellings: `{"resize":{"rows":R,"cols":C}}` and
     /// `{"type":"resize","rows":R,"cols":C}`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let TerminalFields { resize, stdin, r#type, rows, cols } = object(text)?;
-        let resize = resize.or((r#type.as_deref() == Some("resize")).then_some(Size { rows, cols }));
+        let resize = resize.or((r#type.as_deref() == Some("resize")).then_some(SizeFields { rows, cols }));
         Ok(match (resize, stdin) {
-            (Some(Size { rows, cols }), _) => match (side(rows), side(cols)) {
+            (Some(SizeFields { rows, cols }), _) => match (side(rows), side(cols)) {
                 (Some(rows), Some(cols)) => Self::Resize { rows, cols },
                 // A window that is being minimized briefly reports invalid sizes.
                 _ => Self::Unknown,
@@ -151,7 +151,7 @@ impl TerminalFrame {
 /// The server's last text frame on a terminal socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum TerminalNews {
+pub enum TerminalServerFrame {
     /// The exit, with all fields that terminal clients know:
     /// `{"type":"exit","code":N,"exit":N}`.
     TypedExit {
@@ -167,7 +167,7 @@ pub enum TerminalNews {
     },
 }
 
-impl TerminalNews {
+impl TerminalServerFrame {
     /// Returns the exit with all fields.
     pub fn typed_exit(code: i32) -> Self {
         Self::TypedExit { r#type: "exit".to_owned(), code, exit: code }
@@ -226,14 +226,14 @@ mod tests {
     use super::*;
 
     fn refused(text: &str, error: &str) {
-        let said = ExecFrame::parse(text).unwrap_err();
+        let said = ExecClientFrame::parse(text).unwrap_err();
         assert!(said.starts_with(error), "{text}: {said}");
     }
 
     #[test]
     fn every_client_frame_is_understood() {
-        let start = |text: &str| match ExecFrame::parse(text).unwrap() {
-            ExecFrame::Start { id, ask, live_stdin } => (id, *ask, live_stdin),
+        let start = |text: &str| match ExecClientFrame::parse(text).unwrap() {
+            ExecClientFrame::Start { id, ask, live_stdin } => (id, *ask, live_stdin),
             other => panic!("{other:?}"),
         };
         let (id, ask, live) = start(r#" {"id":"a","cmd":"true","timeout_seconds":5,"later":1}"#);
@@ -245,14 +245,15 @@ mod tests {
         assert_eq!(start(r#"{"id":"a","cmd":"cat","stdin":"in"}"#).1.stdin.as_deref(), Some("in"));
         // A frame without a command is a start too. It is refused later with a clear error.
         assert!(start(r#"{"id":"a"}"#).1.cmd.is_none());
-        let is =
-            |text: &str, wanted: fn(&ExecFrame) -> bool| assert!(wanted(&ExecFrame::parse(text).unwrap()), "{text}");
-        is(r#"{"id":"a","cancel":true,"cmd":"x"}"#, |frame| matches!(frame, ExecFrame::Cancel { .. }));
-        is(r#"{"id":"a","signal":"sigterm"}"#, |frame| matches!(frame, ExecFrame::Signal { signal: 15, .. }));
-        is(r#"{"id":"a","stdin":""}"#, |frame| matches!(frame, ExecFrame::Stdin { close: false, .. }));
-        is(r#"{"id":"a","stdin_close":true}"#, |frame| matches!(frame, ExecFrame::Stdin { close: true, .. }));
+        let is = |text: &str, wanted: fn(&ExecClientFrame) -> bool| {
+            assert!(wanted(&ExecClientFrame::parse(text).unwrap()), "{text}")
+        };
+        is(r#"{"id":"a","cancel":true,"cmd":"x"}"#, |frame| matches!(frame, ExecClientFrame::Cancel { .. }));
+        is(r#"{"id":"a","signal":"sigterm"}"#, |frame| matches!(frame, ExecClientFrame::Signal { signal: 15, .. }));
+        is(r#"{"id":"a","stdin":""}"#, |frame| matches!(frame, ExecClientFrame::Stdin { close: false, .. }));
+        is(r#"{"id":"a","stdin_close":true}"#, |frame| matches!(frame, ExecClientFrame::Stdin { close: true, .. }));
         is(r#"{"id":"a","stdin":"x","stdin_close":true}"#, |frame| {
-            matches!(frame, ExecFrame::Stdin { close: true, .. })
+            matches!(frame, ExecClientFrame::Stdin { close: true, .. })
         });
     }
 
@@ -272,32 +273,32 @@ mod tests {
 
     #[test]
     fn the_exact_text_of_server_frames() {
-        let check = |news: ExecNews, text: &str| {
+        let check = |news: ExecServerFrame, text: &str| {
             assert_eq!(socket_text(&news), text);
-            assert_eq!(serde_json::from_str::<ExecNews>(text).unwrap(), news);
+            assert_eq!(serde_json::from_str::<ExecServerFrame>(text).unwrap(), news);
         };
         let (id, data) = ("a".to_owned(), "é\n".to_owned());
         check(
-            ExecNews::Output { id: id.clone(), stream: OutputStream::Stdout, data },
+            ExecServerFrame::Output { id: id.clone(), stream: OutputStream::Stdout, data },
             r#"{"id":"a","stream":"stdout","data":"é\n"}"#,
         );
-        check(ExecNews::Exit { id: id.clone(), exit: 0 }, r#"{"id":"a","exit":0}"#);
-        check(ExecNews::Error { id, error: "cancelled".to_owned() }, r#"{"id":"a","error":"cancelled"}"#);
-        assert_eq!(socket_text(&TerminalNews::typed_exit(3)), r#"{"type":"exit","code":3,"exit":3}"#);
-        assert_eq!(socket_text(&TerminalNews::Exit { exit: 0 }), r#"{"exit":0}"#);
+        check(ExecServerFrame::Exit { id: id.clone(), exit: 0 }, r#"{"id":"a","exit":0}"#);
+        check(ExecServerFrame::Error { id, error: "cancelled".to_owned() }, r#"{"id":"a","error":"cancelled"}"#);
+        assert_eq!(socket_text(&TerminalServerFrame::typed_exit(3)), r#"{"type":"exit","code":3,"exit":3}"#);
+        assert_eq!(socket_text(&TerminalServerFrame::Exit { exit: 0 }), r#"{"exit":0}"#);
     }
 
     #[test]
     fn terminal_frames_have_two_spellings() {
-        let size = Ok(TerminalFrame::Resize { rows: 30, cols: 100 });
-        assert_eq!(TerminalFrame::parse(r#"{"resize":{"rows":30,"cols":100}}"#), size);
-        assert_eq!(TerminalFrame::parse(r#"{"type":"resize","rows":30,"cols":100}"#), size);
-        assert_eq!(TerminalFrame::parse(r#"{"stdin":"é"}"#), Ok(TerminalFrame::Stdin("é".to_owned())));
+        let size = Ok(TerminalClientFrame::Resize { rows: 30, cols: 100 });
+        assert_eq!(TerminalClientFrame::parse(r#"{"resize":{"rows":30,"cols":100}}"#), size);
+        assert_eq!(TerminalClientFrame::parse(r#"{"type":"resize","rows":30,"cols":100}"#), size);
+        assert_eq!(TerminalClientFrame::parse(r#"{"stdin":"é"}"#), Ok(TerminalClientFrame::Stdin("é".to_owned())));
         for unknown in ["{}", r#"{"rows":1,"cols":1}"#, r#"{"resize":{"rows":0,"cols":-3}}"#, r#"{"type":"ping"}"#] {
-            assert_eq!(TerminalFrame::parse(unknown), Ok(TerminalFrame::Unknown), "{unknown}");
+            assert_eq!(TerminalClientFrame::parse(unknown), Ok(TerminalClientFrame::Unknown), "{unknown}");
         }
         for bad in ["", "ls\n", "[1]", r#"{"resize":"big"}"#] {
-            assert!(TerminalFrame::parse(bad).unwrap_err().starts_with("bad json: "), "{bad}");
+            assert!(TerminalClientFrame::parse(bad).unwrap_err().starts_with("bad json: "), "{bad}");
         }
     }
 
@@ -312,9 +313,9 @@ mod tests {
     proptest! {
         #[test]
         fn garbage_never_panics(text: String) {
-            let _ = (ExecFrame::parse(&text).is_ok(), TerminalFrame::parse(&text).is_ok());
+            let _ = (ExecClientFrame::parse(&text).is_ok(), TerminalClientFrame::parse(&text).is_ok());
             let braced = format!("{{{text}}}");
-            let _ = (ExecFrame::parse(&braced).is_ok(), TerminalFrame::parse(&braced).is_ok());
+            let _ = (ExecClientFrame::parse(&braced).is_ok(), TerminalClientFrame::parse(&braced).is_ok());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
-use pandastack_model::{Access, Bytes, Fault};
+use pandastack_model::{ByteSize, Fault, VolumeAccess};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -61,10 +61,10 @@ pub struct VolumeName(String);
 
 /// A checked attachment of a volume to a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedMount {
+pub struct MountSpec {
     pub name: VolumeName,
     pub path: String,
-    pub access: Access,
+    pub access: VolumeAccess,
 }
 
 impl VolumeName {
@@ -96,7 +96,7 @@ impl FromStr for VolumeName {
 
 impl CreateVolume {
     /// Returns name and size, both checked.
-    pub fn checked(self) -> Result<(VolumeName, Bytes), Fault> {
+    pub fn checked(self) -> Result<(VolumeName, ByteSize), Fault> {
         let Self { name, size_mb } = self;
         Ok((name.parse()?, checked_size(size_mb.unwrap_or(VOLUME_MB_DEFAULT))?))
     }
@@ -104,20 +104,20 @@ impl CreateVolume {
 
 impl GrowVolume {
     /// Returns the new size.
-    pub fn checked(self) -> Result<Bytes, Fault> {
+    pub fn checked(self) -> Result<ByteSize, Fault> {
         checked_size(self.size_mb.ok_or_else(|| bad("volume.bad_size", "size_mb required"))?)
     }
 }
 
-fn checked_size(size_mb: i64) -> Result<Bytes, Fault> {
+fn checked_size(size_mb: i64) -> Result<ByteSize, Fault> {
     let refused =
         || bad("volume.bad_size", format!("size_mb must be {VOLUME_MB_MIN} to {VOLUME_MB_MAX}, not {size_mb}"));
     let fits = u64::try_from(size_mb).ok().filter(|size| (VOLUME_MB_MIN..=VOLUME_MB_MAX).contains(size));
-    fits.map(Bytes::mib).ok_or_else(refused)
+    fits.map(ByteSize::mib).ok_or_else(refused)
 }
 
 /// Checks the volumes of a new sandbox. Their order is the order of the devices.
-pub(crate) fn mounts_of(asked: Vec<VolumeAttachment>) -> Result<Vec<NamedMount>, Fault> {
+pub(crate) fn mounts_of(asked: Vec<VolumeAttachment>) -> Result<Vec<MountSpec>, Fault> {
     let readers = asked.iter().filter(|volume| volume.read_only == Some(true)).count();
     if readers > VOLUMES_PER_ACCESS_MAX || asked.len() - readers > VOLUMES_PER_ACCESS_MAX {
         let text = format!(
@@ -135,8 +135,8 @@ pub(crate) fn mounts_of(asked: Vec<VolumeAttachment>) -> Result<Vec<NamedMount>,
             let text = format!("volume {name} at {path}: each volume and each mount path may be used only once");
             return Err(bad("sandbox.bad_volumes", text));
         }
-        let access = if read_only == Some(true) { Access::ReadOnly } else { Access::ReadWrite };
-        mounts.push(NamedMount { name, path, access });
+        let access = if read_only == Some(true) { VolumeAccess::ReadOnly } else { VolumeAccess::ReadWrite };
+        mounts.push(MountSpec { name, path, access });
     }
     Ok(mounts)
 }

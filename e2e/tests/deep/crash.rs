@@ -16,7 +16,7 @@ use pandastack_e2e::PATIENCE;
 use pandastack_host::Ledger;
 use pandastack_kit::random_bytes;
 use pandastack_model::{LayerId, SandboxState};
-use pandastack_testbed::{DataFolder, Leftovers, Server, run_root_of, stretched, wait_for};
+use pandastack_testbed::{DataFolder, InstanceLeftovers, TestServer, run_root_of, stretched, wait_for};
 
 /// Kills during each operation, unless `PANDASTACK_KILLS` is set.
 const KILLS: u32 = 20;
@@ -244,7 +244,7 @@ struct Count {
 /// A server that is killed repeatedly, and the sandboxes that must survive.
 struct Trial<'a> {
     data: &'a Path,
-    server: Server,
+    server: TestServer,
     /// Number of standby machines: none with every second server.
     standby: u32,
     running: Witness,
@@ -393,7 +393,7 @@ impl<'a> Trial<'a> {
         assert!(lines.iter().any(|lines| *lines >= told), "of {told} lines there are {lines:?}");
         assert_eq!(self.server.stop().unwrap(), Some(0), "{}", self.server.said());
         self.has_found_nothing("at the end");
-        assert_eq!(leftovers(self.data, &run_root).await, Leftovers::default());
+        assert_eq!(leftovers(self.data, &run_root).await, InstanceLeftovers::default());
     }
 }
 
@@ -445,7 +445,7 @@ async fn a_start_that_is_killed_loses_nothing() {
         began.elapsed()
     };
     for moment in 1..=6 {
-        Server::begin(data.path(), &["--standby", "0"]).unwrap().kill_after(whole * moment / 7).unwrap();
+        TestServer::begin(data.path(), &["--standby", "0"]).unwrap().kill_after(whole * moment / 7).unwrap();
     }
     let mut server = start(data.path(), 0);
     let client = client(&server);
@@ -463,8 +463,8 @@ async fn a_start_that_is_killed_loses_nothing() {
     assert!(!server.said().contains("audit found leaks"), "{}", server.said());
 }
 
-fn start(data: &Path, standby: u32) -> Server {
-    Server::start(data, &["--standby", &standby.to_string()]).unwrap()
+fn start(data: &Path, standby: u32) -> TestServer {
+    TestServer::start(data, &["--standby", &standby.to_string()]).unwrap()
 }
 
 async fn remove_others(client: &Client, keep: &[&str]) {
@@ -514,14 +514,14 @@ async fn run(client: &Client, id: &str, text: &str) -> String {
     ran.stdout
 }
 
-fn client(server: &Server) -> Client {
+fn client(server: &TestServer) -> Client {
     let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
     Client::new(config.with_key(server.key.clone())).unwrap()
 }
 
-async fn leftovers(data_dir: &Path, run_root: &Path) -> Leftovers {
+async fn leftovers(data_dir: &Path, run_root: &Path) -> InstanceLeftovers {
     let data_dir = data_dir.canonicalize().unwrap();
-    Leftovers::find(&data_dir.display().to_string(), run_root, &data_dir).await.unwrap()
+    InstanceLeftovers::find(&data_dir.display().to_string(), run_root, &data_dir).await.unwrap()
 }
 
 /// Starts a server that cleans up after one that a failed test had killed.
@@ -530,7 +530,7 @@ struct CleanUp<'a>(&'a Path);
 impl Drop for CleanUp<'_> {
     fn drop(&mut self) {
         if std::thread::panicking()
-            && let Ok(mut server) = Server::start(self.0, &["--standby", "0", "--on-stop", "remove"])
+            && let Ok(mut server) = TestServer::start(self.0, &["--standby", "0", "--on-stop", "remove"])
         {
             let _ = server.stop();
         }

@@ -9,7 +9,7 @@ use std::{
 
 use pandastack_e2e::PATIENCE;
 use pandastack_host::{HostSettings, net::NetSettings};
-use pandastack_model::Bytes;
+use pandastack_model::ByteSize;
 use pandastack_testbed::{Bed, processes, spec, wait_for, with_bed};
 use pandastack_wire_fleet::HostPort;
 
@@ -77,7 +77,7 @@ async fn only_ready(bed: &Bed) -> bool {
     let network = 2 * (kept + READY) + 2;
     let template = bed.layers.template(&spec("mini").template).expect("mini is there");
     let memory = bed.layers.manifest(template).expect("mini can be read").memory;
-    let promised = Bytes::new(memory.get() * status.standby as u64);
+    let promised = ByteSize::new(memory.get() * status.standby as u64);
     let seen = (status.sandboxes, counts, left.network.len(), status.memory_promised);
     let wanted = (0, [kept; 4], network, promised);
     let audit = bed.host.audit().await.expect("the audit is made");

@@ -5,7 +5,7 @@
 use std::{path::PathBuf, process::Stdio};
 
 use pandastack_e2e::{PATIENCE, answer, published};
-use pandastack_testbed::{DataFolder, Server, wait_for};
+use pandastack_testbed::{DataFolder, TestServer, wait_for};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ const EXAMPLE: &str = "python3 -m http.server 3000";
 
 /// One resource for each path parameter.
 struct Ground {
-    server: Server,
+    server: TestServer,
     http: Client,
     program: PathBuf,
     id: String,
@@ -56,7 +56,7 @@ impl Ground {
         let program = tokio::task::spawn_blocking(published::schemathesis).await.unwrap();
         let data = DataFolder::with_templates().unwrap();
         let options = ["--standby", "0", "--blanks", "0", "--webhook-allow-private"];
-        let server = Server::start(data.path(), &options).unwrap();
+        let server = TestServer::start(data.path(), &options).unwrap();
         let http = Client::builder().no_proxy().build().unwrap();
         let mut ground = Self { server, http, program, id: String::new(), config: String::new(), _data: data };
         ground.furnish().await;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use pandastack_e2e::published::{node, python, python_with_mcp, typescript};
-use pandastack_testbed::{DataFolder, Server};
+use pandastack_testbed::{DataFolder, TestServer};
 
 /// Templates that clients use by default. Here they all mean `mini`: the checks are about the API,
 /// and `mini` is small.
@@ -55,7 +55,7 @@ impl Client {
             }
         }
         let arguments: Vec<&str> = serve.arguments.iter().map(String::as_str).collect();
-        let server = Server::start(data.path(), &arguments).unwrap();
+        let server = TestServer::start(data.path(), &arguments).unwrap();
         let home = tempfile::tempdir().unwrap();
         let output = self
             .command(home.path())

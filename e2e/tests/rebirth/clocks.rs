@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pandastack_e2e::{PATIENCE, read_until, shell, start};
-use pandastack_model::{LayerId, Origin, SandboxId, SandboxSpec};
+use pandastack_model::{LayerId, SandboxId, SandboxOrigin, SandboxSpec};
 use pandastack_testbed::{Bed, spec, stretched, wait_for};
-use pandastack_wire_fleet::{Ensure, Hold, HostPort, SealAsk};
+use pandastack_wire_fleet::{EnsureParams, HostPort, LayerHold, SealParams};
 
 use super::{CLOCK_SKEW_MAX, STANDSTILL, ask, number, with_resident};
 
@@ -20,14 +20,14 @@ async fn a_guest_has_the_hosts_time_however_it_came_to_life() {
     with_resident(async |bed, source| {
         clock_is_right(bed, source, "created cold").await;
         let layer = LayerId::random();
-        bed.host.seal(source, SealAsk { layer, hold: Hold::Kept }).await.unwrap();
+        bed.host.seal(source, SealParams { layer, hold: LayerHold::Kept }).await.unwrap();
         bed.host.sleep(source).await.unwrap();
         tokio::time::sleep(stretched(STANDSTILL)).await;
         bed.host.wake(source).await.unwrap();
         clock_is_right(bed, source, "woken").await;
         let late = SandboxId::random();
-        let spec = SandboxSpec { origin: Origin::Layer(layer), ..spec("mini") };
-        bed.host.ensure(Ensure { id: late, generation: 1, spec }).await.unwrap();
+        let spec = SandboxSpec { origin: SandboxOrigin::Layer(layer), ..spec("mini") };
+        bed.host.ensure(EnsureParams { id: late, generation: 1, spec }).await.unwrap();
         clock_is_right(bed, late, "created from an old snapshot").await;
         let child = bed.fork(late, 1).await.unwrap()[0];
         clock_is_right(bed, child, "forked").await;
@@ -58,7 +58,7 @@ async fn the_pauses_of_many_seals_do_not_add_up() {
         let mut paused = Duration::ZERO;
         for _ in 0..SEALS_MAX {
             let layer = LayerId::random();
-            paused += bed.host.seal(id, SealAsk { layer, hold: Hold::Kept }).await.unwrap().pause;
+            paused += bed.host.seal(id, SealParams { layer, hold: LayerHold::Kept }).await.unwrap().pause;
             bed.host.release(layer).await.unwrap();
             if paused > stretched(PAUSES_MIN) {
                 break;

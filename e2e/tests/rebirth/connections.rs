@@ -13,8 +13,8 @@ use std::{
 
 use pandastack_e2e::{collect, python, read_until, start};
 use pandastack_sys::netns::Netns;
-use pandastack_testbed::outside::Outside;
-use pandastack_wire_fleet::{ExecAsk, HostPort};
+use pandastack_testbed::outside::OutsideNetwork;
+use pandastack_wire_fleet::{ExecParams, HostPort};
 
 use super::{ask, with_resident};
 
@@ -25,14 +25,14 @@ const GONE: [&str; 4] = ["ConnectionResetError", "BrokenPipeError", "TimeoutErro
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_keeps_its_connections_through_its_forks() {
-    let outside = Outside::new(&[]).unwrap();
+    let outside = OutsideNetwork::new(&[]).unwrap();
     let address = outside.far_address();
     let _echo = Echo::start(outside.netns(), (address, PORT).into());
     with_resident(async |bed, source| {
         assert_eq!(ask(bed, source, &format!("dial('{address}', {PORT})")).await, "connected");
         assert_eq!(ask(bed, source, "say('first')").await, "first");
         let count = "import os,time\nn=0\nwhile not os.path.exists('/tmp/stop'):\n print(n,flush=True)\n n+=1\n time.sleep(0.002)\nprint('end')";
-        let mut counting = start(bed, source, ExecAsk { deadline: None, ..python(count) }).await.unwrap();
+        let mut counting = start(bed, source, ExecParams { deadline: None, ..python(count) }).await.unwrap();
         let mut seen = read_until(&mut counting, "\n").await;
         let mut children = Vec::new();
         for round in 0..3 {
@@ -63,7 +63,7 @@ async fn a_source_keeps_its_connections_through_its_forks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sleeper_has_lost_its_connections_to_the_outside() {
-    let outside = Outside::new(&[]).unwrap();
+    let outside = OutsideNetwork::new(&[]).unwrap();
     let address = outside.far_address();
     let _echo = Echo::start(outside.netns(), (address, PORT).into());
     with_resident(async |bed, id| {

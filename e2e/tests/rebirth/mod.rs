@@ -20,7 +20,7 @@ use pandastack_host::{Ledger, net::GUEST};
 use pandastack_model::SandboxId;
 use pandastack_sys::netns::Netns;
 use pandastack_testbed::{Bed, with_bed};
-use pandastack_wire_guest::{AGENT_PORT, Decoder, ErrorKind, GENERATION, Hello, Kind, Message};
+use pandastack_wire_guest::{AGENT_PORT, Decoder, ErrorKind, FrameKind, GENERATION, Hello, Message};
 
 /// Maximum difference between a guest's clock and its host's.
 const CLOCK_SKEW_MAX: Duration = Duration::from_millis(500);
@@ -206,7 +206,7 @@ async fn opens(bed: &Bed, id: SandboxId, secret: &[u8]) -> bool {
         assert_ne!(length, 0, "the agent hung up without a word");
         decoder.buffer().extend_from_slice(&piece[..length]);
     };
-    if frame.kind == Kind::Welcome {
+    if frame.kind == FrameKind::Welcome {
         return true;
     }
     let error = pandastack_wire_guest::Error::parse(&frame.payload).unwrap();

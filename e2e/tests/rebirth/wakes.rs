@@ -2,7 +2,7 @@
 
 use pandastack_model::SandboxId;
 use pandastack_testbed::{Bed, spec, with_bed};
-use pandastack_wire_fleet::{Ensure, HostPort};
+use pandastack_wire_fleet::{EnsureParams, HostPort};
 
 use super::{ask, number, opens, secret_of, settle_resident};
 
@@ -15,7 +15,7 @@ async fn a_wake_keeps_everything_but_secret_generation_and_time() {
             let id = SandboxId::random();
             let mut spec = spec("mini");
             spec.env.insert("FLAVOUR".to_owned(), "plain".to_owned());
-            bed.host.ensure(Ensure { id, generation: 1, spec }).await.unwrap();
+            bed.host.ensure(EnsureParams { id, generation: 1, spec }).await.unwrap();
             settle_resident(bed, id).await;
             bed.out(id, "echo kept > /dev/shm/note; echo kept > /root/note; sleep 1000 > /dev/null 2>&1 &").await;
             let (before, secret) = (self_of(bed, id).await, secret_of(bed, id).await);

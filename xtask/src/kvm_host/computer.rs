@@ -47,8 +47,8 @@ impl Computer {
         eprint!("{}", last_lines(&log));
         eprint!("{}", last_lines(&scratch.join("console")));
         match ended {
-            Ended::ByItself => bail!("the machine ended before the command did; its last messages are above"),
-            Ended::TooLate => {
+            RunEnd::ByItself => bail!("the machine ended before the command did; its last messages are above"),
+            RunEnd::TooLate => {
                 bail!("not done after {} s (--timeout); its last messages are above", self.deadline.as_secs())
             }
         }
@@ -102,22 +102,22 @@ impl Computer {
     }
 }
 
-enum Ended {
+enum RunEnd {
     ByItself,
     TooLate,
 }
 
-fn wait(child: &mut Child, deadline: Duration) -> Result<Ended> {
+fn wait(child: &mut Child, deadline: Duration) -> Result<RunEnd> {
     let until = Instant::now() + deadline;
     while child.try_wait().context("look after qemu")?.is_none() {
         if Instant::now() >= until {
             child.kill().context("stop qemu")?;
             child.wait().context("await qemu")?;
-            return Ok(Ended::TooLate);
+            return Ok(RunEnd::TooLate);
         }
         thread::sleep(LOOK_EVERY);
     }
-    Ok(Ended::ByItself)
+    Ok(RunEnd::ByItself)
 }
 
 fn last_lines(file: &Path) -> String {

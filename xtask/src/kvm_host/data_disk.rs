@@ -15,12 +15,12 @@ const BINARIES_FOLDER: &str = "/opt/pandastack";
 
 /// A file or folder that the caller copies into the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bring {
+pub struct CopiedPath {
     pub from: PathBuf,
     pub to: String,
 }
 
-impl Bring {
+impl CopiedPath {
     /// Parses `PATH:GUEST_PATH`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (from, to) = text.rsplit_once(':').ok_or("wants PATH:GUEST_PATH")?;
@@ -37,7 +37,7 @@ impl Bring {
 /// Contents of the data disk of one run.
 pub struct DataDisk<'a> {
     pub command: &'a [String],
-    pub bring: &'a [Bring],
+    pub bring: &'a [CopiedPath],
     pub size_gib: u32,
 }
 
@@ -65,7 +65,7 @@ impl DataDisk<'_> {
 
 /// Finds the built release binaries. A missing one is only reported, because many commands need
 /// none.
-fn binaries() -> Vec<Bring> {
+fn binaries() -> Vec<CopiedPath> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| run::workspace().join("target"), PathBuf::from);
     let release = target.join("release");
     let found = BINARIES.iter().filter_map(|name| {
@@ -74,7 +74,7 @@ fn binaries() -> Vec<Bring> {
             eprintln!("kvm-host: {name} is not built (make build); going on without it");
             return None;
         }
-        Some(Bring { from, to: format!("{BINARIES_FOLDER}/{name}") })
+        Some(CopiedPath { from, to: format!("{BINARIES_FOLDER}/{name}") })
     });
     found.collect()
 }
@@ -99,7 +99,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 
 /// The init script of the machine: mounts, network, KVM, then the command. Its output goes to one
 /// port and its exit code to another.
-fn init(bring: &[Bring]) -> String {
+fn init(bring: &[CopiedPath]) -> String {
     let places: String = bring.iter().enumerate().map(|(number, bring)| place(number, &bring.to)).collect();
     INIT.replace("@PLACES@", &places)
 }
@@ -168,15 +168,15 @@ mod tests {
 
     #[test]
     fn bringing_wants_an_existing_path_and_an_absolute_place() {
-        assert_eq!(Bring::parse("/tmp:/opt/x"), Ok(Bring { from: "/tmp".into(), to: "/opt/x".into() }));
+        assert_eq!(CopiedPath::parse("/tmp:/opt/x"), Ok(CopiedPath { from: "/tmp".into(), to: "/opt/x".into() }));
         for bad in ["/tmp", "/tmp:opt", "/no/such/path:/opt", "/tmp:/a/../b"] {
-            assert!(Bring::parse(bad).is_err(), "{bad}");
+            assert!(CopiedPath::parse(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn the_init_places_what_is_brought() {
-        let script = init(&[Bring { from: "/tmp".into(), to: "/opt/it's".into() }]);
+        let script = init(&[CopiedPath { from: "/tmp".into(), to: "/opt/it's".into() }]);
         assert!(script.contains("place 0 '/opt/it'\\''s'\n"), "{script}");
         assert!(!script.contains('@'), "{script}");
     }

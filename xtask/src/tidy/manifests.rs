@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::{Finding, Weight};
-use crate::arrows::{self, Arrow, Kind};
+use super::{Finding, Severity};
+use crate::arrows::{self, Arrow, ArrowKind};
 use crate::run;
 
 #[derive(Deserialize)]
@@ -47,10 +47,10 @@ fn refusals(package: &Package, manifest: &str, root: &Path) -> Vec<Finding> {
     let folder = file.trim_end_matches("/Cargo.toml").to_owned();
     let ours = package.dependencies.iter().filter_map(|needs| Some((needs, needs.path.as_deref()?)));
     ours.filter_map(|(needs, path)| {
-        let kind = if needs.kind.as_deref() == Some("dev") { Kind::Tests } else { Kind::Product };
+        let kind = if needs.kind.as_deref() == Some("dev") { ArrowKind::Tests } else { ArrowKind::Product };
         let fix = arrows::refuse(&Arrow { from: folder.clone(), to: below(path, root), kind })?;
         let line = manifest.lines().position(|line| line.starts_with(&needs.name)).map_or(1, |at| at + 1);
-        Some(Finding { file: file.clone(), line, rule: "arrow not in the table", fix, weight: Weight::Refusal })
+        Some(Finding { file: file.clone(), line, rule: "arrow not in the table", fix, severity: Severity::Refusal })
     })
     .collect()
 }

@@ -1,7 +1,7 @@
 //! The rules for one source file. Each is a pure function of the text, so the tests need no files.
 
-use super::scrub::{self, Line};
-use super::{Finding, Weight};
+use super::scrub::{self, SourceLine};
+use super::{Finding, Severity};
 
 const LINES_MAX: usize = 900;
 const LINES_SEAM: usize = 600;
@@ -52,11 +52,11 @@ struct Report<'a> {
 
 impl Report<'_> {
     fn refuse(&self, line: usize, rule: &'static str, fix: impl Into<String>) -> Finding {
-        Finding { file: self.file.to_owned(), line, rule, fix: fix.into(), weight: Weight::Refusal }
+        Finding { file: self.file.to_owned(), line, rule, fix: fix.into(), severity: Severity::Refusal }
     }
 
     fn warn(&self, line: usize, rule: &'static str, fix: impl Into<String>) -> Finding {
-        Finding { weight: Weight::Warning, ..self.refuse(line, rule, fix) }
+        Finding { severity: Severity::Warning, ..self.refuse(line, rule, fix) }
     }
 
     fn is_in(&self, rooms: &[&str]) -> bool {
@@ -178,7 +178,7 @@ fn is_whole(text: &str, at: usize, length: usize) -> bool {
 }
 
 /// Warns about functions that do not fit on a screen.
-fn functions(report: &Report<'_>, lines: &[Line]) -> Vec<Finding> {
+fn functions(report: &Report<'_>, lines: &[SourceLine]) -> Vec<Finding> {
     let long = lines.iter().enumerate().filter(|(_, line)| has_word(&line.code, "fn")).filter_map(|(at, _)| {
         let length = body_lines(&lines[at..])?;
         let fix = format!("{length} lines, a screen has {FUNCTION_LINES_MAX}; move straight work into helpers");
@@ -188,7 +188,7 @@ fn functions(report: &Report<'_>, lines: &[Line]) -> Vec<Finding> {
 }
 
 /// Counts the lines of a function up to its closing brace. `None` if it has no body.
-fn body_lines(lines: &[Line]) -> Option<usize> {
+fn body_lines(lines: &[SourceLine]) -> Option<usize> {
     let mut depth = 0_usize;
     let mut brackets = 0_usize;
     for (at, line) in lines.iter().enumerate() {

@@ -3,14 +3,14 @@
 
 /// One line of a source file, split into code and comment. Strings are emptied.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct SourceLine {
     pub code: String,
     pub comment: String,
 }
 
 /// Returns the lines of a source text, split into code and comment.
-pub fn lines(text: &str) -> Vec<Line> {
-    let mut scrubber = Scrubber { rest: text, lines: vec![Line::default()] };
+pub fn lines(text: &str) -> Vec<SourceLine> {
+    let mut scrubber = Scrubber { rest: text, lines: vec![SourceLine::default()] };
     while !scrubber.rest.is_empty() {
         scrubber.one();
     }
@@ -19,7 +19,7 @@ pub fn lines(text: &str) -> Vec<Line> {
 
 struct Scrubber<'a> {
     rest: &'a str,
-    lines: Vec<Line>,
+    lines: Vec<SourceLine>,
 }
 
 impl Scrubber<'_> {
@@ -53,12 +53,12 @@ impl Scrubber<'_> {
         self.take(length, |_, _| {});
     }
 
-    fn take(&mut self, length: usize, put: impl Fn(&mut Line, &str)) {
+    fn take(&mut self, length: usize, put: impl Fn(&mut SourceLine, &str)) {
         let (part, rest) = self.rest.split_at(length);
         self.rest = rest;
         for (at, piece) in part.split('\n').enumerate() {
             if at > 0 {
-                self.lines.push(Line::default());
+                self.lines.push(SourceLine::default());
             }
             put(self.lines.last_mut().expect("there is always a line"), piece);
         }
@@ -135,7 +135,7 @@ mod tests {
 
     fn check(text: &str, code: &str, comment: &str) {
         let found = lines(text);
-        let join = |part: fn(&Line) -> &str| found.iter().map(part).collect::<Vec<_>>().join("\n");
+        let join = |part: fn(&SourceLine) -> &str| found.iter().map(part).collect::<Vec<_>>().join("\n");
         assert_eq!(join(|line| &line.code), code, "code of {text:?}");
         assert_eq!(join(|line| &line.comment), comment, "comments of {text:?}");
     }

@@ -12,7 +12,8 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use pandastack_wire_guest::{
-    Credit, Decoder, Error, ErrorKind, Exit, Frame, GENERATION, Hello, Kind, Message, Program, Start, Started, Welcome,
+    CommandLine, Credit, Decoder, Error, ErrorKind, Frame, FrameKind, GENERATION, Hello, Message, ProcessExit,
+    ProcessStarted, StartProcess, Welcome,
 };
 
 pub const SECRET: &[u8] = &[0xab, 0xcd, 0x01];
@@ -56,7 +57,7 @@ impl Agent {
     pub fn connect(&self) -> Client {
         let mut client = self.connect_silently();
         client.hello(SECRET);
-        let welcome = Welcome::parse(&client.expect(0, Kind::Welcome).payload).unwrap();
+        let welcome = Welcome::parse(&client.expect(0, FrameKind::Welcome).payload).unwrap();
         assert_eq!(welcome.generation, GENERATION);
         client
     }
@@ -88,7 +89,7 @@ pub struct Client {
 pub struct Output {
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
-    pub exit: Exit,
+    pub exit: ProcessExit,
 }
 
 impl Client {
@@ -102,7 +103,7 @@ impl Client {
         self.socket.write_all(&bytes).unwrap();
     }
 
-    pub fn send_empty(&mut self, channel: u32, kind: Kind) {
+    pub fn send_empty(&mut self, channel: u32, kind: FrameKind) {
         self.send(Frame::new(channel, kind, Bytes::new()));
     }
 
@@ -136,9 +137,9 @@ impl Client {
         }
     }
 
-    pub fn expect(&mut self, channel: u32, kind: Kind) -> Frame {
+    pub fn expect(&mut self, channel: u32, kind: FrameKind) -> Frame {
         let frame = self.next(channel);
-        if frame.kind == Kind::Error && kind != Kind::Error {
+        if frame.kind == FrameKind::Error && kind != FrameKind::Error {
             panic!("{kind:?} wanted, got {:?}", Error::parse(&frame.payload));
         }
         assert_eq!(frame.kind, kind, "channel {channel}");
@@ -148,19 +149,19 @@ impl Client {
     pub fn expect_error(&mut self, channel: u32, kind: ErrorKind) -> String {
         let frame = loop {
             match self.next(channel) {
-                frame if matches!(frame.kind, Kind::Credit | Kind::Stdout | Kind::Stderr) => {}
+                frame if matches!(frame.kind, FrameKind::Credit | FrameKind::Stdout | FrameKind::Stderr) => {}
                 frame => break frame,
             }
         };
-        assert_eq!(frame.kind, Kind::Error, "channel {channel}");
+        assert_eq!(frame.kind, FrameKind::Error, "channel {channel}");
         let error = Error::parse(&frame.payload).unwrap();
         assert_eq!(error.kind, kind, "{}", error.text);
         error.text
     }
 
-    pub fn start(&mut self, channel: u32, start: Start) -> u32 {
+    pub fn start(&mut self, channel: u32, start: StartProcess) -> u32 {
         self.send(start.frame(channel));
-        Started::parse(&self.expect(channel, Kind::Started).payload).unwrap().pid
+        ProcessStarted::parse(&self.expect(channel, FrameKind::Started).payload).unwrap().pid
     }
 
     pub fn credit(&mut self, channel: u32, bytes: usize) {
@@ -173,11 +174,11 @@ impl Client {
         loop {
             let frame = self.next(channel);
             match frame.kind {
-                Kind::Stdout => stdout.extend_from_slice(&frame.payload),
-                Kind::Stderr => stderr.extend_from_slice(&frame.payload),
-                Kind::Credit => continue,
-                Kind::Exit => return Output { stdout, stderr, exit: Exit::parse(&frame.payload).unwrap() },
-                Kind::Error => panic!("{:?}", Error::parse(&frame.payload)),
+                FrameKind::Stdout => stdout.extend_from_slice(&frame.payload),
+                FrameKind::Stderr => stderr.extend_from_slice(&frame.payload),
+                FrameKind::Credit => continue,
+                FrameKind::Exit => return Output { stdout, stderr, exit: ProcessExit::parse(&frame.payload).unwrap() },
+                FrameKind::Error => panic!("{:?}", Error::parse(&frame.payload)),
                 other => panic!("unexpected {other:?}"),
             }
             if !frame.payload.is_empty() {
@@ -187,7 +188,7 @@ impl Client {
     }
 
     /// Runs a process to its end.
-    pub fn run(&mut self, channel: u32, start: Start) -> Output {
+    pub fn run(&mut self, channel: u32, start: StartProcess) -> Output {
         self.start(channel, start);
         self.finish(channel)
     }
@@ -197,7 +198,7 @@ impl Client {
         let output = self.run(channel, shell(text));
         assert_eq!(
             output.exit,
-            Exit { code: 0, timed_out: false, signal: None },
+            ProcessExit { code: 0, timed_out: false, signal: None },
             "{}",
             String::from_utf8_lossy(&output.stderr)
         );
@@ -205,21 +206,21 @@ impl Client {
     }
 
     pub fn ping(&mut self, channel: u32) {
-        self.send_empty(channel, Kind::Ping);
-        self.expect(channel, Kind::Pong);
+        self.send_empty(channel, FrameKind::Ping);
+        self.expect(channel, FrameKind::Pong);
     }
 }
 
-pub fn start(program: Program) -> Start {
-    Start { program, cwd: None, env: Vec::new(), user: None, stdin: false, deadline_ms: None, terminal: None }
+pub fn start(program: CommandLine) -> StartProcess {
+    StartProcess { program, cwd: None, env: Vec::new(), user: None, stdin: false, deadline_ms: None, terminal: None }
 }
 
-pub fn shell(text: &str) -> Start {
-    start(Program::Shell(text.to_owned()))
+pub fn shell(text: &str) -> StartProcess {
+    start(CommandLine::Shell(text.to_owned()))
 }
 
-pub fn argv(words: &[&str]) -> Start {
-    start(Program::Argv(words.iter().map(|word| (*word).to_owned()).collect()))
+pub fn argv(words: &[&str]) -> StartProcess {
+    start(CommandLine::Argv(words.iter().map(|word| (*word).to_owned()).collect()))
 }
 
 /// Waits until a condition holds.

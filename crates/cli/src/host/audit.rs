@@ -8,14 +8,14 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output, spinner::Spinn
 
 /// Arguments of `host audit`.
 #[derive(Debug, clap::Args)]
-pub struct AuditArgs {
+pub struct HostAuditArgs {
     /// Print as JSON
     #[arg(long)]
     json: bool,
 }
 
 /// Prints the counts and every leak. Fails if there is a leak, repaired or not.
-pub async fn audit(args: AuditArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn audit(args: HostAuditArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     let spinner = Spinner::start("auditing");
     let audit = client.audit().await.map_err(advise)?;

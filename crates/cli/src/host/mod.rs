@@ -10,7 +10,7 @@ use crate::GlobalArgs;
 #[derive(Debug, clap::Subcommand)]
 pub enum HostCommand {
     /// Compare what the host has with what it should have; fails if anything leaked
-    Audit(audit::AuditArgs),
+    Audit(audit::HostAuditArgs),
 }
 
 /// Runs one of these commands.

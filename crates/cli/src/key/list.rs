@@ -8,21 +8,21 @@ use crate::{
     GlobalArgs,
     advice::advise,
     connect::connect,
-    many::{ListForm, Listing},
+    many::{ListFormat, TableFormat},
 };
 
 /// Arguments of `key list`.
 #[derive(Debug, clap::Args)]
-pub struct ListArgs {
+pub struct ListKeysArgs {
     #[command(flatten)]
-    form: ListForm,
+    form: ListFormat,
 }
 
 /// Lists keys.
-pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn list(args: ListKeysArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let keys = connect(global)?.keys().await.map_err(advise)?;
     let head = &["ID", "PREFIX", "LABEL", "CREATED", "BY", "LAST USED", "EXPIRES"];
-    args.form.print(&keys, Listing { head, row, empty: "no keys; create one with: pandastack key create" })
+    args.form.print(&keys, TableFormat { head, row, empty: "no keys; create one with: pandastack key create" })
 }
 
 fn row(key: &ApiKey) -> Vec<String> {

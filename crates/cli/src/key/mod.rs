@@ -15,7 +15,7 @@ use crate::GlobalArgs;
 pub enum KeyCommand {
     /// List the API keys of this workspace, newest first
     #[command(alias = "ls")]
-    List(list::ListArgs),
+    List(list::ListKeysArgs),
     /// Revoke API keys: they stop working at once, and connections opened with them are closed
     #[command(aliases = ["delete", "rm"])]
     Revoke(revoke::RevokeArgs),

@@ -5,14 +5,14 @@ use std::{
     process::ExitCode,
 };
 
-use pandastack_client::{Client, Followed};
+use pandastack_client::{Client, FollowedEvent};
 
 use super::ssh::keys;
 use crate::{
     GlobalArgs,
     connect::connect,
     follow::exit_code,
-    interrupt::{INTERRUPTED, Interrupt},
+    interrupt::{INTERRUPTED, StopSignals},
     output,
 };
 
@@ -43,7 +43,7 @@ pub async fn attach(args: AttachArgs, global: &GlobalArgs) -> anyhow::Result<Exi
     if args.json || args.no_follow {
         return look(&client, &args).await;
     }
-    let mut interrupt = Interrupt::listen()?;
+    let mut interrupt = StopSignals::listen()?;
     tokio::select! {
         () = interrupt.recv() => Ok(ExitCode::from(INTERRUPTED)),
         ended = follow(&client, &args) => ended,
@@ -67,10 +67,10 @@ async fn follow(client: &Client, args: &AttachArgs) -> anyhow::Result<ExitCode> 
     let mut following = client.follow(&args.id, &args.process, args.offset).await?;
     while let Some(step) = following.next().await {
         match step? {
-            Followed::Stdout(piece) => show("stdout", &piece.chunk)?,
-            Followed::Stderr(piece) => show("stderr", &piece.chunk)?,
-            Followed::Lost(lost) => eprintln!("[{} bytes of output are no longer kept]", lost.bytes),
-            Followed::Exit(exit) => return Ok(exit_code(exit.exit_code)),
+            FollowedEvent::Stdout(piece) => show("stdout", &piece.chunk)?,
+            FollowedEvent::Stderr(piece) => show("stderr", &piece.chunk)?,
+            FollowedEvent::Lost(lost) => eprintln!("[{} bytes of output are no longer kept]", lost.bytes),
+            FollowedEvent::Exit(exit) => return Ok(exit_code(exit.exit_code)),
         }
     }
     anyhow::bail!("the stream ended before the process did")

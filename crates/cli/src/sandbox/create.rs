@@ -11,7 +11,7 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output, pair::pair, sp
 
 /// Arguments of `sandbox create`.
 #[derive(Debug, clap::Args)]
-pub struct CreateArgs {
+pub struct CreateSandboxArgs {
     /// Template to start from
     #[arg(long, short, value_name = "NAME")]
     template: Option<String>,
@@ -51,9 +51,9 @@ pub struct CreateArgs {
 }
 
 /// Creates a sandbox and prints it.
-pub async fn create(args: CreateArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let CreateArgs { template, from_snapshot, ttl, persistent, volume, egress, no_egress, .. } = args;
-    let CreateArgs { egress_mbps, metadata, env, json, quiet, .. } = args;
+pub async fn create(args: CreateSandboxArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let CreateSandboxArgs { template, from_snapshot, ttl, persistent, volume, egress, no_egress, .. } = args;
+    let CreateSandboxArgs { egress_mbps, metadata, env, json, quiet, .. } = args;
     let client = connect(global)?;
     let spinner = Spinner::start("creating sandbox");
     let template = match &from_snapshot {

@@ -2,20 +2,20 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, connect::connect, many::DeleteForm};
+use crate::{GlobalArgs, connect::connect, many::DeleteFormat};
 
 /// Arguments of `sandbox delete`.
 #[derive(Debug, clap::Args)]
-pub struct DeleteArgs {
+pub struct DeleteSandboxArgs {
     /// Sandbox ids
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
     #[command(flatten)]
-    form: DeleteForm,
+    form: DeleteFormat,
 }
 
 /// Deletes each sandbox. A failure does not stop the others.
-pub async fn delete(args: DeleteArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn delete(args: DeleteSandboxArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     args.form.each(args.ids, async |id| client.delete(id).await).await
 }

@@ -8,7 +8,7 @@ use crate::{
     GlobalArgs,
     advice::advise,
     connect::connect,
-    interrupt::{INTERRUPTED, Interrupt},
+    interrupt::{INTERRUPTED, StopSignals},
     output,
 };
 
@@ -44,7 +44,7 @@ pub async fn events(args: EventsArgs, global: &GlobalArgs) -> anyhow::Result<Exi
 }
 
 async fn follow(client: &Client, args: &EventsArgs) -> anyhow::Result<ExitCode> {
-    let mut interrupt = Interrupt::listen()?;
+    let mut interrupt = StopSignals::listen()?;
     let mut events = client.follow_events(&args.id, None).await.map_err(advise)?;
     loop {
         let next = tokio::select! {

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use crate::{
     GlobalArgs,
     connect::connect,
-    follow::{Show, follow, request},
-    interrupt::Interrupt,
+    follow::{OutputMode, follow, request},
+    interrupt::StopSignals,
     pair::pair,
 };
 
@@ -43,6 +43,6 @@ pub async fn exec(args: ExecArgs, global: &GlobalArgs) -> anyhow::Result<ExitCod
     ask.cwd = cwd;
     ask.user = user;
     ask.env = (!env.is_empty()).then(|| env.into_iter().collect());
-    let show = if json { Show::Json } else { Show::Live };
-    follow(&client, &id, &ask, &mut Interrupt::listen()?, show).await
+    let show = if json { OutputMode::Json } else { OutputMode::Live };
+    follow(&client, &id, &ask, &mut StopSignals::listen()?, show).await
 }

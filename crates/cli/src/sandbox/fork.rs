@@ -55,23 +55,33 @@ pub async fn fork(args: ForkArgs, global: &GlobalArgs) -> anyhow::Result<ExitCod
     Ok(if made.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-struct Made {
+struct ForkResultJson {
     answer: serde_json::Value,
     children: Vec<Sandbox>,
     errors: Vec<ForkFailure>,
     tree: bool,
 }
 
-async fn make(client: &Client, id: &str, ask: &ForkRequest) -> anyhow::Result<Made> {
+async fn make(client: &Client, id: &str, ask: &ForkRequest) -> anyhow::Result<ForkResultJson> {
     let _spinner = Spinner::start("forking");
     Ok(match ask.count {
         None => {
             let fork = client.fork(id, ask).await.map_err(advise)?;
-            Made { answer: serde_json::to_value(&fork)?, children: fork.children, errors: fork.errors, tree: false }
+            ForkResultJson {
+                answer: serde_json::to_value(&fork)?,
+                children: fork.children,
+                errors: fork.errors,
+                tree: false,
+            }
         }
         Some(_) => {
             let tree = client.fork_tree(id, ask).await.map_err(advise)?;
-            Made { answer: serde_json::to_value(&tree)?, children: tree.children, errors: tree.errors, tree: true }
+            ForkResultJson {
+                answer: serde_json::to_value(&tree)?,
+                children: tree.children,
+                errors: tree.errors,
+                tree: true,
+            }
         }
     })
 }

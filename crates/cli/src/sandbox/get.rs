@@ -6,7 +6,7 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 
 /// Arguments of `sandbox get`.
 #[derive(Debug, clap::Args)]
-pub struct GetArgs {
+pub struct GetSandboxArgs {
     /// Sandbox id
     id: String,
     /// Print as JSON
@@ -15,7 +15,7 @@ pub struct GetArgs {
 }
 
 /// Shows one sandbox.
-pub async fn get(args: GetArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn get(args: GetSandboxArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let sandbox = connect(global)?.get(&args.id).await.map_err(advise)?;
     if args.json {
         output::json(&sandbox)?;

@@ -7,22 +7,22 @@ use pandastack_client::wire::Sandbox;
 use crate::{
     GlobalArgs,
     connect::connect,
-    many::{ListForm, Listing},
+    many::{ListFormat, TableFormat},
 };
 
 /// Arguments of `sandbox list`.
 #[derive(Debug, clap::Args)]
-pub struct ListArgs {
+pub struct ListSandboxesArgs {
     #[command(flatten)]
-    form: ListForm,
+    form: ListFormat,
 }
 
 /// Lists sandboxes.
-pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn list(args: ListSandboxesArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let sandboxes = connect(global)?.list().await?;
     let head = &["ID", "TEMPLATE", "STATUS", "CPU", "MEMORY", "ISOLATION", "CREATED"];
     args.form
-        .print(&sandboxes, Listing { head, row, empty: "no sandboxes; create one with: pandastack sandbox create" })
+        .print(&sandboxes, TableFormat { head, row, empty: "no sandboxes; create one with: pandastack sandbox create" })
 }
 
 fn row(sandbox: &Sandbox) -> Vec<String> {

@@ -9,13 +9,13 @@ use crate::{
     GlobalArgs,
     advice::advise,
     connect::connect,
-    interrupt::{INTERRUPTED, Interrupt},
+    interrupt::{INTERRUPTED, StopSignals},
     output,
 };
 
 /// Arguments of `sandbox logs`.
 #[derive(Debug, clap::Args)]
-pub struct LogsArgs {
+pub struct SandboxLogsArgs {
     /// Sandbox id
     id: String,
     /// Follow new output until the sandbox is deleted
@@ -30,15 +30,15 @@ pub struct LogsArgs {
 }
 
 /// Shows a sandbox's console. Neither wakes it nor keeps it awake.
-pub async fn logs(args: LogsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let LogsArgs { id, follow, tail, json } = args;
+pub async fn logs(args: SandboxLogsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let SandboxLogsArgs { id, follow, tail, json } = args;
     let client = connect(global)?;
     if !follow {
         let text = client.logs(&id, tail).await.map_err(advise)?;
         text.lines().try_for_each(|line| show(line, json))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut interrupt = Interrupt::listen()?;
+    let mut interrupt = StopSignals::listen()?;
     let mut lines = client.follow_logs(&id, tail).await.map_err(advise)?;
     loop {
         let next = tokio::select! {

@@ -37,12 +37,12 @@ use crate::GlobalArgs;
 #[derive(Debug, clap::Subcommand)]
 pub enum SandboxCommand {
     /// Create a sandbox, from a template or a snapshot
-    Create(create::CreateArgs),
+    Create(create::CreateSandboxArgs),
     /// List sandboxes, newest first
     #[command(alias = "ls")]
-    List(list::ListArgs),
+    List(list::ListSandboxesArgs),
     /// Show one sandbox
-    Get(get::GetArgs),
+    Get(get::GetSandboxArgs),
     /// Run a command in a sandbox
     Exec(exec::ExecArgs),
     /// Run code in a sandbox, and show its output and results
@@ -87,14 +87,14 @@ pub enum SandboxCommand {
     /// Create a link to a port that needs no key, with limits on paths and time
     Preview(preview::PreviewArgs),
     /// Show a sandbox's console
-    Logs(logs::LogsArgs),
+    Logs(logs::SandboxLogsArgs),
     /// Show a sandbox's recent events
     Events(events::EventsArgs),
     /// Show the host resources that a sandbox's machine uses
     Metrics(metrics::MetricsArgs),
     /// Delete sandboxes
     #[command(alias = "rm")]
-    Delete(delete::DeleteArgs),
+    Delete(delete::DeleteSandboxArgs),
 }
 
 /// Runs one of these commands.

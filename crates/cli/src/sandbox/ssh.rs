@@ -6,13 +6,15 @@ use std::{
 };
 
 use anyhow::Context;
-use pandastack_client::{ClientError, Keyboard, Screen, Shown, TerminalSize};
+use pandastack_client::{ClientError, TerminalEvent, TerminalInput, TerminalOutput, TerminalSize};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
 };
 
-use crate::{GlobalArgs, advice::advise, connect::connect, follow::exit_code, interrupt::Interrupt, raw::Raw};
+use crate::{
+    GlobalArgs, advice::advise, connect::connect, follow::exit_code, interrupt::StopSignals, raw::RawTerminal,
+};
 
 /// The byte that a terminal reads as end of input.
 const END_OF_INPUT: &[u8] = &[4];
@@ -31,11 +33,11 @@ pub struct SshArgs {
 /// Opens a shell in a sandbox, in this terminal. Returns its exit code.
 pub async fn ssh(args: SshArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
-    let (keyboard, screen) = client.ssh(&args.id, Raw::size()).await.map_err(advise)?;
+    let (keyboard, screen) = client.ssh(&args.id, RawTerminal::size()).await.map_err(advise)?;
     let (mut asked_to_stop, resized) =
-        (Interrupt::listen()?, signal(SignalKind::window_change()).context("listen for signals")?);
+        (StopSignals::listen()?, signal(SignalKind::window_change()).context("listen for signals")?);
     // Raw mode lasts until this function returns.
-    let _raw = Raw::enter().context("set up the terminal")?;
+    let _raw = RawTerminal::enter().context("set up the terminal")?;
     let ended = tokio::select! {
         ended = show(screen) => ended,
         broken = type_in(keyboard, resized) => broken.map(|never| match never {}),
@@ -45,22 +47,22 @@ pub async fn ssh(args: SshArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode>
 }
 
 /// Shows output until the shell ends, and returns its exit code.
-async fn show(mut screen: Screen) -> anyhow::Result<i32> {
+async fn show(mut screen: TerminalOutput) -> anyhow::Result<i32> {
     loop {
         match screen.next().await {
-            Ok(Shown::Bytes(bytes)) => {
+            Ok(TerminalEvent::Bytes(bytes)) => {
                 let mut out = io::stdout().lock();
                 out.write_all(&bytes)?;
                 out.flush()?;
             }
-            Ok(Shown::Exit(code)) => return Ok(code),
+            Ok(TerminalEvent::Exit(code)) => return Ok(code),
             Err(error) => return Err(error.into()),
         }
     }
 }
 
 /// Sends keys and terminal sizes while the connection is open.
-async fn type_in(mut keyboard: Keyboard, mut resized: Signal) -> anyhow::Result<std::convert::Infallible> {
+async fn type_in(mut keyboard: TerminalInput, mut resized: Signal) -> anyhow::Result<std::convert::Infallible> {
     let mut keys = keys()?;
     let mut keys_open = true;
     loop {
@@ -69,7 +71,7 @@ async fn type_in(mut keyboard: Keyboard, mut resized: Signal) -> anyhow::Result<
                 keys_open = typed.is_some();
                 keyboard.send(typed.unwrap_or_else(|| END_OF_INPUT.to_vec()).into()).await
             }
-            _ = resized.recv() => keyboard.resize(Raw::size()).await,
+            _ = resized.recv() => keyboard.resize(RawTerminal::size()).await,
         };
         match sent {
             Ok(()) => {}
@@ -94,7 +96,7 @@ pub(super) fn keys() -> anyhow::Result<mpsc::Receiver<Vec<u8>>> {
     Ok(rx)
 }
 
-impl Raw {
+impl RawTerminal {
     /// The size of our own terminal, or a common size if there is none.
     fn size() -> TerminalSize {
         let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok()).flatten();

@@ -7,7 +7,7 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 
 /// Arguments of `snapshot get`.
 #[derive(Debug, clap::Args)]
-pub struct GetArgs {
+pub struct GetSnapshotArgs {
     /// Snapshot id
     id: String,
     /// Print as JSON
@@ -16,7 +16,7 @@ pub struct GetArgs {
 }
 
 /// Shows one snapshot.
-pub async fn get(args: GetArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn get(args: GetSnapshotArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let snapshot = connect(global)?.get_snapshot(&args.id).await.map_err(advise)?;
     if args.json {
         output::json(&snapshot)?;

@@ -9,26 +9,26 @@ use crate::{
     GlobalArgs,
     advice::advise,
     connect::connect,
-    many::{ListForm, Listing},
+    many::{ListFormat, TableFormat},
 };
 
 /// Arguments of `snapshot list`.
 #[derive(Debug, clap::Args)]
-pub struct ListArgs {
+pub struct ListSnapshotsArgs {
     /// Show only snapshots of this sandbox
     #[arg(long, value_name = "ID")]
     sandbox: Option<String>,
     #[command(flatten)]
-    form: ListForm,
+    form: ListFormat,
 }
 
 /// Lists snapshots.
-pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn list(args: ListSnapshotsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let snapshots = connect(global)?.snapshots(args.sandbox.as_deref()).await.map_err(advise)?;
     let head = &["ID", "SANDBOX", "TEMPLATE", "SIZE", "CREATED"];
     args.form.print(
         &snapshots,
-        Listing { head, row, empty: "no snapshots; create one with: pandastack sandbox snapshot ID" },
+        TableFormat { head, row, empty: "no snapshots; create one with: pandastack sandbox snapshot ID" },
     )
 }
 

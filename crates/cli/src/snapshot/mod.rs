@@ -13,12 +13,12 @@ use crate::GlobalArgs;
 pub enum SnapshotCommand {
     /// List snapshots, newest first
     #[command(alias = "ls")]
-    List(list::ListArgs),
+    List(list::ListSnapshotsArgs),
     /// Show one snapshot
-    Get(get::GetArgs),
+    Get(get::GetSnapshotArgs),
     /// Delete snapshots; sandboxes made from them keep running
     #[command(alias = "rm")]
-    Delete(delete::DeleteArgs),
+    Delete(delete::DeleteSnapshotArgs),
 }
 
 /// Runs one of these commands.

@@ -8,21 +8,22 @@ use crate::{
     GlobalArgs,
     advice::advise,
     connect::connect,
-    many::{ListForm, Listing},
+    many::{ListFormat, TableFormat},
 };
 
 /// Arguments of `template builds`.
 #[derive(Debug, clap::Args)]
 pub struct BuildsArgs {
     #[command(flatten)]
-    form: ListForm,
+    form: ListFormat,
 }
 
 /// Lists builds.
 pub async fn builds(args: BuildsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let builds = connect(global)?.builds().await.map_err(advise)?;
     let head = &["ID", "TEMPLATE", "STATUS", "STARTED", "ERROR"];
-    args.form.print(&builds, Listing { head, row, empty: "no builds; start one with: pandastack template build NAME" })
+    args.form
+        .print(&builds, TableFormat { head, row, empty: "no builds; start one with: pandastack template build NAME" })
 }
 
 fn row(build: &Build) -> Vec<String> {

@@ -8,23 +8,25 @@ use crate::{
     GlobalArgs,
     advice::advise,
     connect::connect,
-    many::{ListForm, Listing},
+    many::{ListFormat, TableFormat},
     snapshot::mebibytes,
 };
 
 /// Arguments of `template list`.
 #[derive(Debug, clap::Args)]
-pub struct ListArgs {
+pub struct ListTemplatesArgs {
     #[command(flatten)]
-    form: ListForm,
+    form: ListFormat,
 }
 
 /// Lists templates.
-pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn list(args: ListTemplatesArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let templates = connect(global)?.templates().await.map_err(advise)?;
     let head = &["NAME", "CPU", "MEMORY", "DISK", "FROM", "OWNER"];
-    args.form
-        .print(&templates, Listing { head, row, empty: "no templates; bake one with: pandastack template bake mini" })
+    args.form.print(
+        &templates,
+        TableFormat { head, row, empty: "no templates; bake one with: pandastack template bake mini" },
+    )
 }
 
 fn row(template: &Template) -> Vec<String> {

@@ -6,7 +6,7 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 
 /// Arguments of `template logs`.
 #[derive(Debug, clap::Args)]
-pub struct LogsArgs {
+pub struct BuildLogsArgs {
     /// Build id
     id: String,
     /// Show only the log so far
@@ -15,7 +15,7 @@ pub struct LogsArgs {
 }
 
 /// Shows a build's log.
-pub async fn logs(args: LogsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn logs(args: BuildLogsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let mut log = connect(global)?.build_log(&args.id, !args.no_follow).await.map_err(advise)?;
     while let Some(line) = log.next().await {
         output::line(&line?)?;

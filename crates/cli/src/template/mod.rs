@@ -22,17 +22,17 @@ pub enum TemplateCommand {
     Build(Box<build::BuildArgs>),
     /// List the templates that sandboxes can start from
     #[command(alias = "ls")]
-    List(list::ListArgs),
+    List(list::ListTemplatesArgs),
     /// Show one template
-    Get(get::GetArgs),
+    Get(get::GetTemplateArgs),
     /// Delete your templates; sandboxes made from them keep running
     #[command(alias = "rm")]
-    Delete(delete::DeleteArgs),
+    Delete(delete::DeleteTemplateArgs),
     /// List builds, newest first
     Builds(builds::BuildsArgs),
     /// Show a build's log, and follow it while it runs
     #[command(alias = "build-logs")]
-    Logs(logs::LogsArgs),
+    Logs(logs::BuildLogsArgs),
 }
 
 /// Runs one of these commands.

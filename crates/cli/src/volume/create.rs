@@ -8,7 +8,7 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output, size::mebibyte
 
 /// Arguments of `volume create`.
 #[derive(Debug, clap::Args)]
-pub struct CreateArgs {
+pub struct CreateVolumeArgs {
     /// Name of the volume
     name: String,
     /// Size in mebibytes, or with M or G
@@ -20,7 +20,7 @@ pub struct CreateArgs {
 }
 
 /// Creates a volume.
-pub async fn create(args: CreateArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn create(args: CreateVolumeArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     let spinner = Spinner::start("creating volume");
     let ask = CreateVolume { name: args.name, size_mb: Some(args.size) };

@@ -2,20 +2,20 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, connect::connect, many::DeleteForm};
+use crate::{GlobalArgs, connect::connect, many::DeleteFormat};
 
 /// Arguments of `volume delete`.
 #[derive(Debug, clap::Args)]
-pub struct DeleteArgs {
+pub struct DeleteVolumeArgs {
     /// Volume names
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
     #[command(flatten)]
-    form: DeleteForm,
+    form: DeleteFormat,
 }
 
 /// Deletes each volume and its data. A failure does not stop the others.
-pub async fn delete(args: DeleteArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn delete(args: DeleteVolumeArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     args.form.each(args.names, async |name| client.delete_volume(name).await).await
 }

@@ -6,7 +6,7 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 
 /// Arguments of `volume get`.
 #[derive(Debug, clap::Args)]
-pub struct GetArgs {
+pub struct GetVolumeArgs {
     /// Name of the volume
     name: String,
     /// Print as JSON
@@ -15,7 +15,7 @@ pub struct GetArgs {
 }
 
 /// Shows one volume.
-pub async fn get(args: GetArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn get(args: GetVolumeArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let volume = connect(global)?.get_volume(&args.name).await.map_err(advise)?;
     if args.json {
         output::json(&volume)?;

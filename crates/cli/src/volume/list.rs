@@ -8,22 +8,22 @@ use crate::{
     GlobalArgs,
     advice::advise,
     connect::connect,
-    many::{ListForm, Listing},
+    many::{ListFormat, TableFormat},
 };
 
 /// Arguments of `volume list`.
 #[derive(Debug, clap::Args)]
-pub struct ListArgs {
+pub struct ListVolumesArgs {
     #[command(flatten)]
-    form: ListForm,
+    form: ListFormat,
 }
 
 /// Lists volumes.
-pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn list(args: ListVolumesArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let volumes = connect(global)?.volumes().await.map_err(advise)?;
     let head = &["NAME", "SIZE", "USED BY", "CREATED"];
     args.form
-        .print(&volumes, Listing { head, row, empty: "no volumes; create one with: pandastack volume create NAME" })
+        .print(&volumes, TableFormat { head, row, empty: "no volumes; create one with: pandastack volume create NAME" })
 }
 
 fn row(volume: &Volume) -> Vec<String> {

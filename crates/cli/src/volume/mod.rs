@@ -14,17 +14,17 @@ use crate::GlobalArgs;
 #[derive(Debug, clap::Subcommand)]
 pub enum VolumeCommand {
     /// Create a durable disk that outlives the sandboxes that use it
-    Create(create::CreateArgs),
+    Create(create::CreateVolumeArgs),
     /// List volumes by name
     #[command(alias = "ls")]
-    List(list::ListArgs),
+    List(list::ListVolumesArgs),
     /// Show one volume and the sandboxes that use it
-    Get(get::GetArgs),
+    Get(get::GetVolumeArgs),
     /// Grow a volume, even while it is in use
     Grow(grow::GrowArgs),
     /// Delete volumes and their data
     #[command(alias = "rm")]
-    Delete(delete::DeleteArgs),
+    Delete(delete::DeleteVolumeArgs),
 }
 
 /// Runs one of these commands.

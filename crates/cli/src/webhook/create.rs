@@ -8,7 +8,7 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 
 /// Arguments of `webhook create`.
 #[derive(Debug, clap::Args)]
-pub struct CreateArgs {
+pub struct CreateWebhookArgs {
     /// URL that events are sent to
     url: String,
     /// Events to send: a kind, sandbox.* or *; may be repeated
@@ -26,8 +26,8 @@ pub struct CreateArgs {
 }
 
 /// Subscribes a URL to events.
-pub async fn create(args: CreateArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let CreateArgs { url, events, description, disabled, json } = args;
+pub async fn create(args: CreateWebhookArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let CreateWebhookArgs { url, events, description, disabled, json } = args;
     let ask = CreateWebhook { url, events, description, enabled: disabled.then_some(false) };
     let webhook = connect(global)?.create_webhook(&ask).await.map_err(advise)?;
     if json {

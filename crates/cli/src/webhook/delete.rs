@@ -2,20 +2,20 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, connect::connect, many::DeleteForm};
+use crate::{GlobalArgs, connect::connect, many::DeleteFormat};
 
 /// Arguments of `webhook delete`.
 #[derive(Debug, clap::Args)]
-pub struct DeleteArgs {
+pub struct DeleteWebhookArgs {
     /// Webhook ids
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
     #[command(flatten)]
-    form: DeleteForm,
+    form: DeleteFormat,
 }
 
 /// Deletes each webhook. A failure does not stop the others.
-pub async fn delete(args: DeleteArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn delete(args: DeleteWebhookArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     args.form.each(args.ids, async |id| client.delete_webhook(id).await).await
 }

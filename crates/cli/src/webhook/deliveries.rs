@@ -8,7 +8,7 @@ use crate::{
     GlobalArgs,
     advice::advise,
     connect::connect,
-    many::{ListForm, Listing},
+    many::{ListFormat, TableFormat},
 };
 
 /// Arguments of `webhook deliveries`.
@@ -24,7 +24,7 @@ pub struct DeliveriesArgs {
     #[arg(long, conflicts_with_all = ["id", "status"])]
     dead_letters: bool,
     #[command(flatten)]
-    form: ListForm,
+    form: ListFormat,
 }
 
 /// Lists deliveries, newest first.
@@ -36,7 +36,7 @@ pub async fn deliveries(args: DeliveriesArgs, global: &GlobalArgs) -> anyhow::Re
     };
     let found = found.map_err(advise)?;
     let head = &["ID", "EVENT", "STATUS", "TRIES", "LAST", "CREATED"];
-    args.form.print(&found, Listing { head, row, empty: "no deliveries" })
+    args.form.print(&found, TableFormat { head, row, empty: "no deliveries" })
 }
 
 fn row(delivery: &Delivery) -> Vec<String> {

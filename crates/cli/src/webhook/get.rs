@@ -9,7 +9,7 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 
 /// Arguments of `webhook get`.
 #[derive(Debug, clap::Args)]
-pub struct GetArgs {
+pub struct GetWebhookArgs {
     /// Webhook id
     id: String,
     /// Print as JSON
@@ -18,7 +18,7 @@ pub struct GetArgs {
 }
 
 /// Shows one webhook.
-pub async fn get(args: GetArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn get(args: GetWebhookArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let webhook = connect(global)?.get_webhook(&args.id).await.map_err(advise)?;
     if args.json {
         output::json(&webhook)?;

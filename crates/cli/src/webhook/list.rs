@@ -8,22 +8,24 @@ use crate::{
     GlobalArgs,
     advice::advise,
     connect::connect,
-    many::{ListForm, Listing},
+    many::{ListFormat, TableFormat},
 };
 
 /// Arguments of `webhook list`.
 #[derive(Debug, clap::Args)]
-pub struct ListArgs {
+pub struct ListWebhooksArgs {
     #[command(flatten)]
-    form: ListForm,
+    form: ListFormat,
 }
 
 /// Lists webhooks.
-pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn list(args: ListWebhooksArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let webhooks = connect(global)?.webhooks().await.map_err(advise)?;
     let head = &["ID", "STATE", "EVENTS", "URL"];
-    args.form
-        .print(&webhooks, Listing { head, row, empty: "no webhooks; create one with: pandastack webhook create URL" })
+    args.form.print(
+        &webhooks,
+        TableFormat { head, row, empty: "no webhooks; create one with: pandastack webhook create URL" },
+    )
 }
 
 fn row(webhook: &Webhook) -> Vec<String> {

@@ -18,17 +18,17 @@ use crate::GlobalArgs;
 #[derive(Debug, clap::Subcommand)]
 pub enum WebhookCommand {
     /// Subscribe a URL to events, and print the secret that signs deliveries
-    Create(create::CreateArgs),
+    Create(create::CreateWebhookArgs),
     /// List webhooks, newest first
     #[command(alias = "ls")]
-    List(list::ListArgs),
+    List(list::ListWebhooksArgs),
     /// Show one webhook
-    Get(get::GetArgs),
+    Get(get::GetWebhookArgs),
     /// Change, enable or disable a webhook
     Update(update::UpdateArgs),
     /// Delete webhooks and their waiting deliveries
     #[command(alias = "rm")]
-    Delete(delete::DeleteArgs),
+    Delete(delete::DeleteWebhookArgs),
     /// Send a test event and show the receiver's answer
     Ping(ping::PingArgs),
     /// List deliveries of a webhook, or all that are no longer retried

@@ -25,12 +25,12 @@ const KEY_HEX: usize = 32;
 /// Valid keys used recently, and watches for the revocation of keys. Only hashes are kept.
 #[derive(Default)]
 pub struct KeyCache {
-    inner: Mutex<Remembering>,
+    inner: Mutex<KeyCacheState>,
 }
 
 #[derive(Default)]
-struct Remembering {
-    entries: HashMap<String, Remembered>,
+struct KeyCacheState {
+    entries: HashMap<String, CachedKey>,
     watches: HashMap<String, WeakCallerKey>,
     /// Number of revocations. A key that was looked up before a revocation is not cached after it.
     revocations: u64,
@@ -38,7 +38,7 @@ struct Remembering {
 
 /// A cached valid key.
 #[derive(Clone)]
-struct Remembered {
+struct CachedKey {
     workspace: WorkspaceId,
     since_ns: u64,
     expires_at_ns: Option<u64>,
@@ -49,7 +49,7 @@ struct Remembered {
 impl KeyCache {
     fn get(&self, hash: &str, now_ns: u64) -> Option<(WorkspaceId, CallerKey)> {
         let inner = self.lock();
-        let Remembered { workspace, since_ns, expires_at_ns, key } = inner.entries.get(hash)?;
+        let CachedKey { workspace, since_ns, expires_at_ns, key } = inner.entries.get(hash)?;
         let age_ns = u128::from(now_ns.saturating_sub(*since_ns));
         let good = age_ns < KEY_CACHE_MAX_AGE.as_nanos() && expires_at_ns.is_none_or(|end_ns| now_ns < end_ns);
         good.then(|| (workspace.clone(), key.clone()))
@@ -70,7 +70,7 @@ impl KeyCache {
     }
 
     /// Caches a valid key, unless any key was revoked since its look-up started.
-    fn put(&self, hash: String, key: Remembered, revocations: u64) {
+    fn put(&self, hash: String, key: CachedKey, revocations: u64) {
         let mut inner = self.lock();
         if inner.revocations != revocations {
             return;
@@ -95,7 +95,7 @@ impl KeyCache {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Remembering> {
+    fn lock(&self) -> MutexGuard<'_, KeyCacheState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -121,7 +121,7 @@ impl Control {
         }
         let (workspace, expires_at_ns) = (known.workspace, known.expires_at_ns);
         self.note_use(&hash, now_ns);
-        let remembered = Remembered { workspace: workspace.clone(), since_ns: now_ns, expires_at_ns, key: key.clone() };
+        let remembered = CachedKey { workspace: workspace.clone(), since_ns: now_ns, expires_at_ns, key: key.clone() };
         self.access.keys.put(hash, remembered, revocations);
         Ok(Caller::of(workspace).with_key(key))
     }
@@ -169,12 +169,12 @@ mod tests {
     fn a_remembered_key_ages() {
         let cache = KeyCache::default();
         let (workspace, key) = (WorkspaceId("w".into()), CallerKey::default());
-        let key = Remembered { workspace, since_ns: 0, expires_at_ns: None, key };
+        let key = CachedKey { workspace, since_ns: 0, expires_at_ns: None, key };
         cache.put("h".into(), key.clone(), 0);
         let max_ns = KEY_CACHE_MAX_AGE.as_nanos() as u64;
         assert!(cache.get("h", max_ns - 1).is_some());
         assert!(cache.get("h", max_ns).is_none());
-        cache.put("h".into(), Remembered { expires_at_ns: Some(5), ..key }, 0);
+        cache.put("h".into(), CachedKey { expires_at_ns: Some(5), ..key }, 0);
         assert!(cache.get("h", 4).is_some() && cache.get("h", 5).is_none(), "an end counts at once");
     }
 
@@ -185,7 +185,7 @@ mod tests {
         // The row was read before the revocation; the result must not be used after it.
         cache.forget(&["h".to_owned()]);
         let workspace = WorkspaceId("w".into());
-        let remembered = Remembered { workspace, since_ns: 0, expires_at_ns: None, key: key.clone() };
+        let remembered = CachedKey { workspace, since_ns: 0, expires_at_ns: None, key: key.clone() };
         cache.put("h".into(), remembered, revocations);
         assert!(cache.get("h", 0).is_none());
         assert!(key.is_revoked(), "and the request that looked it up ends");

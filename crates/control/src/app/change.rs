@@ -25,7 +25,7 @@ impl Control {
         let control = self.clone();
         let work = async move {
             let seen = ask.await?;
-            control.settle(id).await;
+            control.reconcile(id).await;
             Ok(seen)
         };
         self.in_time(name, CHANGE_MAX, work).await

@@ -7,15 +7,15 @@ use std::time::Duration;
 use pandastack_door::SANDBOX_ATTRIBUTE;
 use pandastack_kit::trace;
 use pandastack_model::{Fault, FaultKind, Owner, SandboxId, SandboxState};
-use pandastack_wire_fleet::{Caller, Ensure, SandboxView, WorkspaceId};
-use pandastack_wire_public::{SandboxAsk, Start};
+use pandastack_wire_fleet::{Caller, EnsureParams, SandboxView, WorkspaceId};
+use pandastack_wire_public::{CreateSandboxSpec, SandboxSource};
 
 use crate::{
     Control,
-    boots::Boot,
+    boots::BootRecord,
     limits::CREATE_MAX,
     plan,
-    store::{Committed, Intent, Made, Observed, Size},
+    store::{Intent, MachineSize, ResourceKind, SandboxesAdded, StartReport},
 };
 
 /// Delay between two tries to forget a failed create.
@@ -24,15 +24,15 @@ const FORGET_PAUSE: Duration = Duration::from_secs(2);
 impl Control {
     /// Creates a sandbox and returns when it is usable. Runs to its end even if the caller
     /// disconnects.
-    pub(crate) async fn create(&self, caller: Caller, wanted: SandboxAsk) -> Result<Intent, Fault> {
+    pub(crate) async fn create(&self, caller: Caller, wanted: CreateSandboxSpec) -> Result<Intent, Fault> {
         let control = self.clone();
         let work = async move { control.create_to_the_end(caller, wanted).await };
         self.scope.run("create sandbox", work).await.map_err(Fault::bug)?
     }
 
-    async fn create_to_the_end(&self, caller: Caller, wanted: SandboxAsk) -> Result<Intent, Fault> {
+    async fn create_to_the_end(&self, caller: Caller, wanted: CreateSandboxSpec) -> Result<Intent, Fault> {
         let view = self.view(&caller, &wanted).await?;
-        let ask = plan::Ask {
+        let ask = plan::PlacementRequest {
             id: SandboxId::random(),
             workspace: caller.workspace.clone(),
             created_at_ns: self.clock.now_ns(),
@@ -41,16 +41,16 @@ impl Control {
         let mut intent = plan::place(&view, ask)?;
         intent.spec.owner = self.owner(&caller.workspace).await?;
         trace::note(SANDBOX_ATTRIBUTE, intent.id);
-        self.note_made(&caller, Made::Sandbox, &[intent.id.to_string()]).await?;
+        self.note_made(&caller, ResourceKind::Sandbox, &[intent.id.to_string()]).await?;
         match self.store.commit(std::slice::from_ref(&intent), self.settings.sandboxes_max).await? {
-            Committed::Yes => {}
-            Committed::Full => return Err(plan::full()),
+            SandboxesAdded::Yes => {}
+            SandboxesAdded::Full => return Err(plan::full()),
         }
         match self.bring_up(&intent).await {
             Ok(seen) => {
                 (intent.size, intent.observed, intent.state) =
-                    (Size::of(&seen), Observed::of(&seen), SandboxState::Running);
-                self.came_up(&intent, &seen);
+                    (MachineSize::of(&seen), StartReport::of(&seen), SandboxState::Running);
+                self.record_running(&intent, &seen);
                 tracing::info!(sandbox = %intent.id, boot_ms = intent.observed.boot_ms, "sandbox created");
                 Ok(intent)
             }
@@ -67,44 +67,51 @@ impl Control {
         Ok(self.store.has_several_workspaces().await?.then(|| workspace.owner()))
     }
 
-    async fn view(&self, caller: &Caller, wanted: &SandboxAsk) -> Result<plan::View, Fault> {
+    async fn view(&self, caller: &Caller, wanted: &CreateSandboxSpec) -> Result<plan::PlacementState, Fault> {
         let (mut templates, mut own, mut snapshot) = (Vec::new(), None, None);
         match &wanted.start {
-            Start::Template(name) => {
+            SandboxSource::Template(name) => {
                 own = self.store.find_template(&caller.workspace, name.as_str()).await?;
                 if own.is_none() {
                     templates = self.host.templates().await;
                 }
             }
-            Start::Snapshot(id) => snapshot = self.store.find_snapshot(&caller.workspace, id).await?,
+            SandboxSource::Snapshot(id) => snapshot = self.store.find_snapshot(&caller.workspace, id).await?,
         }
         let mut volumes = Vec::new();
         for mount in &wanted.volumes {
             volumes.extend(self.store.find_volume(&caller.workspace, mount.name.as_str()).await?);
         }
         let sandboxes = self.store.count(&caller.workspace).await?;
-        Ok(plan::View { templates, own, snapshot, volumes, sandboxes, sandboxes_max: self.settings.sandboxes_max })
+        Ok(plan::PlacementState {
+            templates,
+            own,
+            snapshot,
+            volumes,
+            sandboxes,
+            sandboxes_max: self.settings.sandboxes_max,
+        })
     }
 
     /// Records that a sandbox is running. Refreshes its row, because its state may have changed
     /// since the host responded.
-    pub(super) fn came_up(&self, intent: &Intent, seen: &SandboxView) {
+    pub(super) fn record_running(&self, intent: &Intent, seen: &SandboxView) {
         self.booted(&intent.workspace, intent.spec.template.as_str(), seen);
-        self.settle_soon(seen.id);
+        self.reconcile_soon(seen.id);
     }
 
     /// Records a boot in the metrics and the boot statistics.
     pub(crate) fn booted(&self, workspace: &WorkspaceId, template: &str, seen: &SandboxView) {
-        let Observed { boot_ms, boot_mode: mode, .. } = Observed::of(seen);
+        let StartReport { boot_ms, boot_mode: mode, .. } = StartReport::of(seen);
         self.usage.meters.booted(&mode);
         let (at_ns, template) = (self.clock.now_ns(), template.to_owned());
-        self.usage.boots.add(workspace, Boot { at_ns, sandbox: seen.id, template, mode, boot_ms });
+        self.usage.boots.add(workspace, BootRecord { at_ns, sandbox: seen.id, template, mode, boot_ms });
     }
 
     /// Asks the host for the sandbox and records the result.
     async fn bring_up(&self, intent: &Intent) -> Result<SandboxView, Fault> {
         let host = self.host.clone();
-        let ask = Ensure { id: intent.id, generation: intent.generation, spec: intent.spec.clone() };
+        let ask = EnsureParams { id: intent.id, generation: intent.generation, spec: intent.spec.clone() };
         // In its own task: after the timeout it must still run to its end.
         let asked = self.scope.run("ensure sandbox", async move { host.ensure(ask).await });
         let seen = match tokio::time::timeout(CREATE_MAX, asked).await {

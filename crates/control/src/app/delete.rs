@@ -21,7 +21,7 @@ impl Control {
             let deleted = self.store.was_deleted(&caller.workspace, id, since_ns).await?;
             return if deleted { Ok(()) } else { Err(Fault::no_sandbox()) };
         }
-        self.store.mark_leaving(id).await?;
+        self.store.mark_deleting(id).await?;
         self.host.remove(id).await?;
         self.store.delete_sandbox(id, (now_ns, since_ns), Some("request")).await?;
         tracing::info!(sandbox = %id, "sandbox deleted");

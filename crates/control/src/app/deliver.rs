@@ -11,16 +11,16 @@ use serde_json::json;
 
 use crate::{
     Control,
-    hooks::{Flight, Letter, Sent, Target, signatures},
+    hooks::{DeliveryInFlight, HttpTarget, WebhookRequest, WebhookResponse, signatures},
     limits::WEBHOOK_LOOK_EVERY,
     plan,
-    store::{Delivery, Sending, Stage, StoreError, Webhook},
+    store::{DeliveryRow, DeliveryStage, StoreError, TryRow, WebhookRow},
 };
 
 impl Control {
     /// Tries a delivery. It stays in the outbox until the result is recorded, so a crash leads to
     /// another try.
-    pub(crate) async fn deliver(&self, id: DeliveryId, _flight: Flight) {
+    pub(crate) async fn deliver(&self, id: DeliveryId, _flight: DeliveryInFlight) {
         match self.try_delivery(id).await {
             Ok(()) => {}
             Err(error) => {
@@ -41,7 +41,7 @@ impl Control {
         // Interrupted by a shutdown: the next start tries again.
         let Some(attempt) = self.scope.token().run_until_cancelled(send).await else { return Ok(()) };
         let [one, two] = random_bytes();
-        let verdict = plan::after(plan::Try {
+        let verdict = plan::after(plan::DeliveryTry {
             delivered: attempt.error.is_none(),
             status: attempt.status,
             tries: delivery.tries,
@@ -56,30 +56,31 @@ impl Control {
     }
 
     /// Sends one event once.
-    async fn attempt(&self, webhook: &Webhook, id: EventId, body: &str, cause: Option<&str>) -> Sending {
+    async fn attempt(&self, webhook: &WebhookRow, id: EventId, body: &str, cause: Option<&str>) -> TryRow {
         let (at_ns, started) = (self.clock.now_ns(), Instant::now());
-        let Sent { status, error, answer } = match Target::parse(&webhook.url, self.webhooks.sender.reach()) {
-            Ok(target) => {
-                let letter = Letter {
-                    target: &target,
-                    id: id.to_string(),
-                    seconds: at_ns / 1_000_000_000,
-                    signatures: signatures(webhook, id, at_ns, body),
-                    body,
-                    cause: cause.and_then(|cause| HeaderValue::from_str(cause).ok()),
-                };
-                self.webhooks.sender.send(letter).await
-            }
-            // The operator may have restricted the allowed addresses since.
-            Err(fault) => Sent { error: Some(fault.text), ..Sent::default() },
-        };
+        let WebhookResponse { status, error, answer } =
+            match HttpTarget::parse(&webhook.url, self.webhooks.sender.reach()) {
+                Ok(target) => {
+                    let letter = WebhookRequest {
+                        target: &target,
+                        id: id.to_string(),
+                        seconds: at_ns / 1_000_000_000,
+                        signatures: signatures(webhook, id, at_ns, body),
+                        body,
+                        cause: cause.and_then(|cause| HeaderValue::from_str(cause).ok()),
+                    };
+                    self.webhooks.sender.send(letter).await
+                }
+                // The operator may have restricted the allowed addresses since.
+                Err(fault) => WebhookResponse { error: Some(fault.text), ..WebhookResponse::default() },
+            };
         let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Sending { at_ns, took_ms, status, error, answer }
+        TryRow { at_ns, took_ms, status, error, answer }
     }
 
     /// Sends a test event at once, even if the webhook is disabled or did not subscribe to it. The
     /// result is not stored.
-    pub(crate) async fn ping(&self, caller: &Caller, id: WebhookId) -> Result<(EventId, Sending), Fault> {
+    pub(crate) async fn ping(&self, caller: &Caller, id: WebhookId) -> Result<(EventId, TryRow), Fault> {
         let webhook = self.webhook(caller, id).await?;
         let place = (webhook.id, DeliveryId::random());
         let flight = self.webhooks.flights.start(self.store.outbox(), &caller.workspace, place).ok_or_else(|| {
@@ -104,12 +105,12 @@ impl Control {
     }
 
     /// Finds a delivery of the caller.
-    pub(crate) async fn delivery(&self, caller: &Caller, id: DeliveryId) -> Result<Delivery, Fault> {
+    pub(crate) async fn delivery(&self, caller: &Caller, id: DeliveryId) -> Result<DeliveryRow, Fault> {
         self.store.find_delivery(&caller.workspace, id).await?.ok_or_else(no_delivery)
     }
 
     /// Delivers again, whatever the earlier result. A pending delivery becomes due at once.
-    pub(crate) async fn replay(&self, caller: &Caller, id: DeliveryId) -> Result<Delivery, Fault> {
+    pub(crate) async fn replay(&self, caller: &Caller, id: DeliveryId) -> Result<DeliveryRow, Fault> {
         let delivery = self.delivery(caller, id).await?;
         let webhook = self.webhook(caller, delivery.webhook).await?;
         if !webhook.enabled {
@@ -118,7 +119,13 @@ impl Control {
         }
         let now_ns = self.clock.now_ns();
         self.store.requeue(id, now_ns).await?;
-        Ok(Delivery { stage: Stage::Pending, tries: 0, next_at_ns: now_ns, finished_at_ns: None, ..delivery })
+        Ok(DeliveryRow {
+            stage: DeliveryStage::Pending,
+            tries: 0,
+            next_at_ns: now_ns,
+            finished_at_ns: None,
+            ..delivery
+        })
     }
 }
 

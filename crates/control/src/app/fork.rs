@@ -4,8 +4,8 @@
 
 use pandastack_kit::{random_hex, trace};
 use pandastack_model::{EventKind, Fault, FaultKind, LayerId, SandboxId, SandboxState};
-use pandastack_wire_fleet::{Caller, Ensure, ForkAsk, SandboxView};
-use pandastack_wire_public::ForkWish;
+use pandastack_wire_fleet::{Caller, EnsureParams, ForkParams, SandboxView};
+use pandastack_wire_public::ForkSpec;
 use serde_json::json;
 use tokio::sync::oneshot;
 
@@ -14,12 +14,12 @@ use crate::{
     events::SandboxEvent,
     limits::FORK_MAX,
     plan,
-    store::{Committed, Intent, Made, Observed, Size},
+    store::{Intent, MachineSize, ResourceKind, SandboxesAdded, StartReport},
 };
 
 /// Whether the children of a fork form a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub enum ForkGrouping {
     /// The children are independent.
     Loose,
     /// The children share a tree id, by which one of them can be promoted.
@@ -27,7 +27,7 @@ pub enum Family {
 }
 
 /// The result of a fork: at least one child runs.
-pub struct Forks {
+pub struct ForkResult {
     pub parent: SandboxId,
     pub layer: LayerId,
     pub tree: Option<String>,
@@ -44,9 +44,9 @@ impl Control {
         &self,
         caller: &Caller,
         id: SandboxId,
-        wish: ForkWish,
-        family: Family,
-    ) -> Result<Forks, Fault> {
+        wish: ForkSpec,
+        family: ForkGrouping,
+    ) -> Result<ForkResult, Fault> {
         self.reachable(caller, id).await?;
         let (control, caller) = (self.clone(), caller.clone());
         let work = async move { control.fork_in_time(caller, id, wish, family).await };
@@ -59,9 +59,9 @@ impl Control {
         &self,
         caller: Caller,
         id: SandboxId,
-        wish: ForkWish,
-        family: Family,
-    ) -> Result<Forks, Fault> {
+        wish: ForkSpec,
+        family: ForkGrouping,
+    ) -> Result<ForkResult, Fault> {
         let control = self.clone();
         let (answer, mut wait) = oneshot::channel();
         let work = async move {
@@ -89,31 +89,31 @@ impl Control {
         &self,
         caller: &Caller,
         id: SandboxId,
-        wish: ForkWish,
-        family: Family,
-    ) -> Result<Forks, Fault> {
-        let view = plan::ForkView {
+        wish: ForkSpec,
+        family: ForkGrouping,
+    ) -> Result<ForkResult, Fault> {
+        let view = plan::ForkState {
             parent: self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?,
             sandboxes: self.store.count(&caller.workspace).await?,
             sandboxes_max: self.settings.sandboxes_max,
         };
-        let ask = plan::ForkPlanAsk {
+        let ask = plan::ForkPlanRequest {
             ids: (0..wish.count).map(|_| SandboxId::random()).collect(),
             wish,
             layer: LayerId::random(),
-            tree: (family == Family::Tree).then(|| format!("tree_{}", random_hex::<16>())),
+            tree: (family == ForkGrouping::Tree).then(|| format!("tree_{}", random_hex::<16>())),
             created_at_ns: self.clock.now_ns(),
         };
         let mut children = plan::fork(&view, &ask)?;
         let owner = self.owner(&caller.workspace).await?;
         children.iter_mut().for_each(|child| child.spec.owner = owner.clone());
         let ids: Vec<_> = children.iter().map(|child| child.id.to_string()).collect();
-        self.note_made(caller, Made::Sandbox, &ids).await?;
+        self.note_made(caller, ResourceKind::Sandbox, &ids).await?;
         match self.store.commit(&children, self.settings.sandboxes_max).await? {
-            Committed::Yes => {}
-            Committed::Full => return Err(plan::full()),
+            SandboxesAdded::Yes => {}
+            SandboxesAdded::Full => return Err(plan::full()),
         }
-        let forks = Forks {
+        let forks = ForkResult {
             parent: id,
             layer: ask.layer,
             tree: ask.tree,
@@ -125,13 +125,14 @@ impl Control {
     }
 
     /// Calls the host once and records the result of every child.
-    async fn carry_out(&self, mut forks: Forks) -> Result<Forks, Fault> {
+    async fn carry_out(&self, mut forks: ForkResult) -> Result<ForkResult, Fault> {
         let planned = std::mem::take(&mut forks.children);
-        let ensure = |child: &Intent| Ensure { id: child.id, generation: child.generation, spec: child.spec.clone() };
+        let ensure =
+            |child: &Intent| EnsureParams { id: child.id, generation: child.generation, spec: child.spec.clone() };
         let children = planned.iter().map(ensure).collect();
-        let asked = self.host.fork(ForkAsk { parent: forks.parent, layer: forks.layer, children }).await;
+        let asked = self.host.fork(ForkParams { parent: forks.parent, layer: forks.layer, children }).await;
         // A sleeping parent was woken by the fork.
-        self.settle_soon(forks.parent);
+        self.reconcile_soon(forks.parent);
         let outcomes = match asked {
             Ok(forked) => {
                 let payload = json!({
@@ -180,8 +181,8 @@ impl Control {
         match (outcome, written) {
             (Ok(seen), Ok(true)) => {
                 (child.size, child.observed, child.state) =
-                    (Size::of(&seen), Observed::of(&seen), SandboxState::Running);
-                self.came_up(&child, &seen);
+                    (MachineSize::of(&seen), StartReport::of(&seen), SandboxState::Running);
+                self.record_running(&child, &seen);
                 Ok(child)
             }
             (_, Ok(_)) => {
@@ -196,7 +197,7 @@ impl Control {
         }
     }
 
-    async fn take_back(&self, forks: Forks) {
+    async fn take_back(&self, forks: ForkResult) {
         tracing::warn!(parent = %forks.parent, "a fork finished after its time limit; deleting its children");
         self.undo_all(&forks.children).await;
     }
@@ -209,7 +210,7 @@ impl Control {
         }
     }
 
-    async fn note(&self, forks: &Forks) {
+    async fn note(&self, forks: &ForkResult) {
         let children: Vec<_> = forks.children.iter().map(|child| child.id.to_string()).collect();
         let payload = json!({
             "snapshot": forks.layer.uuid().to_string(),

@@ -8,22 +8,22 @@ use pandastack_door::shown_prefix;
 use pandastack_kit::{Secret, random_hex};
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{Caller, FIRST_WORKSPACE, WorkspaceId};
-use pandastack_wire_public::KeyAsk;
+use pandastack_wire_public::KeySpec;
 
 use super::authenticate::{KEY_PREFIX, key_hash};
 use crate::{
     Control,
     limits::{KEYS_ENDED_MAX, KEYS_PER_WORKSPACE_MAX},
-    store::{KeyAdded, KeyLimits, KeyRevoked, KeyRow, LastKey, OPERATOR, Store, StoreError, StoredKey, key_id},
+    store::{KeyAdded, KeyLimits, KeyRevoked, KeyRow, LastKey, ListedKey, OPERATOR, Store, StoreError, key_id},
 };
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 const LIMITS: KeyLimits = KeyLimits { working_max: KEYS_PER_WORKSPACE_MAX, ended_max: KEYS_ENDED_MAX };
 
 /// A new key. Only its hash is stored, so it can be shown only now.
-pub struct MadeKey {
+pub struct NewKey {
     pub key: Secret<String>,
-    pub stored: StoredKey,
+    pub stored: ListedKey,
 }
 
 /// Why a key could not be made without a server.
@@ -39,7 +39,7 @@ pub enum OfflineKeyError {
 
 impl Control {
     /// Makes a key for the caller's workspace.
-    pub(crate) async fn make_key(&self, caller: &Caller, ask: &KeyAsk) -> Result<MadeKey, Fault> {
+    pub(crate) async fn make_key(&self, caller: &Caller, ask: &KeySpec) -> Result<NewKey, Fault> {
         let created_by = caller.key.id().unwrap_or(OPERATOR);
         let now_ns = self.clock.now_ns();
         let made = add(&self.store, &caller.workspace, ask, created_by, now_ns).await?;
@@ -50,7 +50,7 @@ impl Control {
     }
 
     /// Lists the keys of the caller's workspace, newest first.
-    pub(crate) async fn keys_of(&self, caller: &Caller) -> Result<Vec<StoredKey>, Fault> {
+    pub(crate) async fn keys_of(&self, caller: &Caller) -> Result<Vec<ListedKey>, Fault> {
         Ok(self.store.list_keys(&caller.workspace, KEYS_PER_WORKSPACE_MAX + KEYS_ENDED_MAX).await?)
     }
 
@@ -75,7 +75,7 @@ impl Control {
 
     /// Makes a key for the first workspace directly in the database, whether or not a server uses
     /// it. This is for an operator that lost every key.
-    pub async fn make_key_offline(database: &Path, ask: &KeyAsk, now_ns: u64) -> Result<MadeKey, OfflineKeyError> {
+    pub async fn make_key_offline(database: &Path, ask: &KeySpec, now_ns: u64) -> Result<NewKey, OfflineKeyError> {
         let store = Store::open(database, now_ns).await.map_err(OfflineKeyError::Database)?;
         let workspace = WorkspaceId(FIRST_WORKSPACE.to_owned());
         let made = add(&store, &workspace, ask, OPERATOR, now_ns).await.map_err(OfflineKeyError::Database);
@@ -88,17 +88,17 @@ impl Control {
 async fn add(
     store: &Store,
     workspace: &WorkspaceId,
-    ask: &KeyAsk,
+    ask: &KeySpec,
     created_by: &str,
     now_ns: u64,
-) -> Result<Option<MadeKey>, StoreError> {
+) -> Result<Option<NewKey>, StoreError> {
     let key = format!("{KEY_PREFIX}{}", random_hex::<16>());
     let hash = key_hash(&key);
     let expires_at_ns = ask.expires_in.map(|life| now_ns.saturating_add(life.as_secs().saturating_mul(NS_PER_SECOND)));
     let prefix = shown_prefix(&key).to_owned();
     let row = KeyRow { hash: &hash, prefix: &prefix, label: &ask.label, expires_at_ns, created_by };
     let added = store.add_key(workspace, row, now_ns, LIMITS).await?;
-    let stored = StoredKey {
+    let stored = ListedKey {
         id: key_id(&hash),
         prefix,
         label: ask.label.clone(),
@@ -107,5 +107,5 @@ async fn add(
         last_used_at_ns: None,
         expires_at_ns,
     };
-    Ok((added == KeyAdded::Yes).then(|| MadeKey { key: Secret::new(key), stored }))
+    Ok((added == KeyAdded::Yes).then(|| NewKey { key: Secret::new(key), stored }))
 }

@@ -6,11 +6,11 @@ use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId, SandboxState};
 use pandastack_wire_fleet::{Caller, ListeningPort, SandboxView};
 use pandastack_wire_public::{DeclaredPort, declared_ports, is_hidden, limits::DECLARED_PORTS_MAX};
 
-use crate::{Control, store::Declared};
+use crate::{Control, store::PortAdded};
 
 /// A port as the API shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenPort {
+pub struct PortStatus {
     pub port: GuestPort,
     /// The label of a declared port.
     pub label: Option<String>,
@@ -20,7 +20,7 @@ pub struct SeenPort {
 
 impl Control {
     /// Lists the ports by number. This asks the guest, so it wakes a sleeping sandbox.
-    pub(crate) async fn ports(&self, caller: &Caller, id: SandboxId) -> Result<Vec<SeenPort>, Fault> {
+    pub(crate) async fn ports(&self, caller: &Caller, id: SandboxId) -> Result<Vec<PortStatus>, Fault> {
         self.reachable(caller, id).await?;
         let listening = self.host.listening(id).await?;
         // Read the row after the wake, which may have taken long.
@@ -34,15 +34,15 @@ impl Control {
         caller: &Caller,
         id: SandboxId,
         declared: DeclaredPort,
-    ) -> Result<SeenPort, Fault> {
+    ) -> Result<PortStatus, Fault> {
         self.owned(caller, id).await?;
         let DeclaredPort { port, label } = declared;
         match self.store.declare_port(id, (port, &label), DECLARED_PORTS_MAX).await? {
-            Declared::Yes => {
+            PortAdded::Yes => {
                 let listener = self.listeners(id).await.into_iter().find(|listener| listener.port == port);
-                Ok(SeenPort { port, label: Some(label), listener })
+                Ok(PortStatus { port, label: Some(label), listener })
             }
-            Declared::Full => {
+            PortAdded::Full => {
                 let text = format!("{DECLARED_PORTS_MAX} ports are already declared; delete one first");
                 Err(Fault::new(FaultKind::Caller, "port.too_many", text))
             }
@@ -69,12 +69,12 @@ impl Control {
     }
 }
 
-fn merge(declared: BTreeMap<GuestPort, String>, listening: Vec<ListeningPort>) -> Vec<SeenPort> {
-    let seen = |(port, label)| (port, SeenPort { port, label: Some(label), listener: None });
-    let mut ports: BTreeMap<GuestPort, SeenPort> = declared.into_iter().map(seen).collect();
+fn merge(declared: BTreeMap<GuestPort, String>, listening: Vec<ListeningPort>) -> Vec<PortStatus> {
+    let seen = |(port, label)| (port, PortStatus { port, label: Some(label), listener: None });
+    let mut ports: BTreeMap<GuestPort, PortStatus> = declared.into_iter().map(seen).collect();
     for listener in listening.into_iter().filter(|listener| !is_hidden(listener.port)) {
         let port = listener.port;
-        let found = ports.entry(port).or_insert(SeenPort { port, label: None, listener: None });
+        let found = ports.entry(port).or_insert(PortStatus { port, label: None, listener: None });
         found.listener = Some(listener);
     }
     ports.into_values().collect()

@@ -7,7 +7,7 @@ use hmac::{Hmac, Mac};
 use pandastack_kit::Secret;
 use pandastack_model::{Fault, FaultKind, GuestPort, LINK_LABEL_BYTES, LinkLabel, PathRules, SandboxId};
 use pandastack_wire_fleet::{Caller, PreviewGrant, WorkspaceId};
-use pandastack_wire_public::PreviewAsk;
+use pandastack_wire_public::PreviewSpec;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -82,7 +82,7 @@ impl Control {
         &self,
         caller: &Caller,
         id: SandboxId,
-        ask: &PreviewAsk,
+        ask: &PreviewSpec,
     ) -> Result<SignedPreview, Fault> {
         self.reachable(caller, id).await?;
         let expires = (self.clock.now_ns() / NS_PER_SECOND).saturating_add(ask.ttl.as_secs());

@@ -22,16 +22,16 @@ use crate::{
 pub struct Promotions(Mutex<HashSet<String>>);
 
 /// The exclusive right to promote in one tree, until it is dropped.
-pub struct Turn {
+pub struct PromotionLock {
     trees: Arc<Promotions>,
     tree: String,
 }
 
 impl Promotions {
     /// Takes a tree, unless another promotion has it.
-    fn take(self: &Arc<Self>, tree: &str) -> Result<Turn, Fault> {
+    fn take(self: &Arc<Self>, tree: &str) -> Result<PromotionLock, Fault> {
         if self.trees().insert(tree.to_owned()) {
-            return Ok(Turn { trees: self.clone(), tree: tree.to_owned() });
+            return Ok(PromotionLock { trees: self.clone(), tree: tree.to_owned() });
         }
         let text = "another sandbox of this tree is being promoted; check the tree and try again";
         Err(Fault::new(FaultKind::Conflict, "fork.promoting", text))
@@ -42,7 +42,7 @@ impl Promotions {
     }
 }
 
-impl Drop for Turn {
+impl Drop for PromotionLock {
     fn drop(&mut self) {
         self.trees.trees().remove(&self.tree);
     }

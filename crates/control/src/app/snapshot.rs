@@ -1,47 +1,47 @@
 //! Makes and deletes snapshots. The row is written before the layer and removed after it. So the
 //! next start finds the row of an interrupted operation and releases the layer.
 
-use pandastack_model::{Bytes, Fault, FaultKind, LayerId, SandboxId};
-use pandastack_wire_fleet::{Caller, Hold, SealAsk};
+use pandastack_model::{ByteSize, Fault, FaultKind, LayerId, SandboxId};
+use pandastack_wire_fleet::{Caller, LayerHold, SealParams};
 
 use crate::{
     Control,
     limits::{SNAPSHOT_MAX, SNAPSHOTS_PER_WORKSPACE_MAX},
-    store::{Committed, Intent, Made, Snapshot, StoreError},
+    store::{Intent, ResourceKind, SandboxesAdded, SnapshotRow, StoreError},
 };
 
 impl Control {
     /// Saves a sandbox's memory and disk as they are now. The sandbox continues.
-    pub(crate) async fn snapshot(&self, caller: &Caller, id: SandboxId) -> Result<Snapshot, Fault> {
+    pub(crate) async fn snapshot(&self, caller: &Caller, id: SandboxId) -> Result<SnapshotRow, Fault> {
         self.reachable(caller, id).await?;
         let intent = self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?;
         without_volumes(&intent)?;
-        let snapshot = Snapshot {
+        let snapshot = SnapshotRow {
             layer: LayerId::random(),
             workspace: intent.workspace,
             sandbox: id,
             template: intent.spec.template,
             size: intent.size,
-            own: Bytes::new(0),
+            own: ByteSize::new(0),
             created_at_ns: self.clock.now_ns(),
         };
-        self.note_made(caller, Made::Snapshot, &[snapshot.layer.to_string()]).await?;
+        self.note_made(caller, ResourceKind::Snapshot, &[snapshot.layer.to_string()]).await?;
         let control = self.clone();
         self.in_time("snapshot", SNAPSHOT_MAX, async move { control.keep(snapshot).await }).await
     }
 
-    async fn keep(&self, mut snapshot: Snapshot) -> Result<Snapshot, Fault> {
-        if self.store.begin_snapshot(&snapshot, SNAPSHOTS_PER_WORKSPACE_MAX).await? == Committed::Full {
+    async fn keep(&self, mut snapshot: SnapshotRow) -> Result<SnapshotRow, Fault> {
+        if self.store.begin_snapshot(&snapshot, SNAPSHOTS_PER_WORKSPACE_MAX).await? == SandboxesAdded::Full {
             let text = "max snapshots reached; delete one that is no longer needed";
             return Err(Fault::new(FaultKind::Quota, "quota.snapshots", text));
         }
         let layer = snapshot.layer;
-        match self.host.seal(snapshot.sandbox, SealAsk { layer, hold: Hold::Kept }).await {
+        match self.host.seal(snapshot.sandbox, SealParams { layer, hold: LayerHold::Kept }).await {
             Ok(sealed) => {
                 snapshot.own = sealed.own;
                 self.store.finish_snapshot(layer, sealed.own).await?;
                 // Sealing wakes a sleeping sandbox.
-                self.settle(snapshot.sandbox).await;
+                self.reconcile(snapshot.sandbox).await;
                 tracing::info!(sandbox = %snapshot.sandbox, %layer, pause = ?sealed.pause, "snapshot created");
                 Ok(snapshot)
             }

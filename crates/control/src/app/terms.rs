@@ -9,11 +9,11 @@ use std::{
 };
 
 use pandastack_model::{Egress, Fault, SandboxId};
-use pandastack_wire_fleet::Lifecycle;
+use pandastack_wire_fleet::IdlePolicy;
 
 use crate::{
     Control,
-    store::{IdleLimit, KeptLimit, StoreError, Term},
+    store::{IdleLimit, StoreError, StoredLimit, Term},
 };
 
 /// One lock for each sandbox with a change of terms in progress, so that row and host change in the
@@ -60,7 +60,7 @@ impl Control {
         let _lock = self.locks.terms.lock(id).await;
         let old = self.store.idle_limit(id).await?.ok_or_else(Fault::no_sandbox)?;
         // After an explicit change, a promotion no longer changes the limit.
-        self.store.set_idle_limit(id, KeptLimit { limit, promoted: None }).await?;
+        self.store.set_idle_limit(id, StoredLimit { limit, promoted: None }).await?;
         match self.host.set_lifecycle(id, lifecycle(limit)).await {
             Ok(seen) => {
                 self.store.mark_applied(id, Term::IdleLimit).await?;
@@ -101,9 +101,9 @@ impl Control {
     }
 }
 
-fn lifecycle(limit: IdleLimit) -> Lifecycle {
+fn lifecycle(limit: IdleLimit) -> IdlePolicy {
     let IdleLimit { ttl_seconds, persistent } = limit;
-    Lifecycle { ttl_seconds, persistent }
+    IdlePolicy { ttl_seconds, persistent }
 }
 
 #[cfg(test)]

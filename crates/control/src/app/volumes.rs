@@ -3,19 +3,19 @@
 
 use std::collections::HashMap;
 
-use pandastack_model::{Bytes, Fault, FaultKind, NoShare, VOLUMES_OVERCOMMIT, VolumeId, admit_share};
+use pandastack_model::{ByteSize, Fault, FaultKind, ShareRefusal, VOLUMES_OVERCOMMIT, VolumeId, admit_share};
 use pandastack_wire_fleet::{Caller, VolumeView, WorkspaceId};
 use pandastack_wire_public::VolumeName;
 
 use crate::{
     Control,
     limits::{CHANGE_MAX, VOLUMES_PER_WORKSPACE_MAX},
-    store::{Made, Named, Volume, VolumeBytes},
+    store::{ResourceKind, VolumeAdded, VolumeBytes, VolumeRow},
 };
 
 /// A volume with the view of the host.
-pub struct SeenVolume {
-    pub volume: Volume,
+pub struct VolumeStatus {
+    pub volume: VolumeRow,
     pub seen: Option<VolumeView>,
 }
 
@@ -25,33 +25,33 @@ impl Control {
         &self,
         caller: &Caller,
         name: VolumeName,
-        size: Bytes,
-    ) -> Result<SeenVolume, Fault> {
-        let volume = Volume {
+        size: ByteSize,
+    ) -> Result<VolumeStatus, Fault> {
+        let volume = VolumeRow {
             id: VolumeId::random(),
             workspace: caller.workspace.clone(),
             name: name.to_string(),
             size,
             created_at_ns: self.clock.now_ns(),
         };
-        self.note_made(caller, Made::Volume, &[volume.id.to_string()]).await?;
+        self.note_made(caller, ResourceKind::Volume, &[volume.id.to_string()]).await?;
         let control = self.clone();
         self.in_time("create volume", CHANGE_MAX, async move { control.make_to_the_end(volume).await }).await
     }
 
-    async fn make_to_the_end(&self, mut volume: Volume) -> Result<SeenVolume, Fault> {
+    async fn make_to_the_end(&self, mut volume: VolumeRow) -> Result<VolumeStatus, Fault> {
         let named = {
             let _gate = self.locks.volumes.lock().await;
             self.admit_bytes(&volume.workspace, volume.size).await?;
             self.store.begin_volume(&volume, VOLUMES_PER_WORKSPACE_MAX).await?
         };
         match named {
-            Named::Yes => {}
-            Named::Taken => {
+            VolumeAdded::Yes => {}
+            VolumeAdded::Taken => {
                 let text = format!("volume {} already exists", volume.name);
                 return Err(Fault::new(FaultKind::Conflict, "volume.exists", text));
             }
-            Named::Full => {
+            VolumeAdded::Full => {
                 let text = "max volumes reached; delete one that is no longer needed";
                 return Err(Fault::new(FaultKind::Quota, "quota.volumes", text));
             }
@@ -61,10 +61,10 @@ impl Control {
                 volume.size = seen.size;
                 self.store.show_volume(volume.id, seen.size).await?;
                 tracing::info!(volume = %volume.id, size = %seen.size, "volume created");
-                Ok(SeenVolume { volume, seen: Some(seen) })
+                Ok(VolumeStatus { volume, seen: Some(seen) })
             }
             Err(fault) => {
-                if let Err(cause) = self.unmake(volume.id).await {
+                if let Err(cause) = self.remove_volume_disk(volume.id).await {
                     tracing::warn!(volume = %volume.id, %cause, "could not remove a failed volume yet");
                 }
                 Err(fault)
@@ -73,21 +73,21 @@ impl Control {
     }
 
     /// Lists the caller's volumes by name.
-    pub(crate) async fn list_volumes(&self, caller: &Caller) -> Result<Vec<SeenVolume>, Fault> {
+    pub(crate) async fn list_volumes(&self, caller: &Caller) -> Result<Vec<VolumeStatus>, Fault> {
         let volumes = self.store.list_volumes(&caller.workspace).await?;
         let mut seen = self.seen_volumes().await?;
-        Ok(volumes.into_iter().map(|volume| SeenVolume { seen: seen.remove(&volume.id), volume }).collect())
+        Ok(volumes.into_iter().map(|volume| VolumeStatus { seen: seen.remove(&volume.id), volume }).collect())
     }
 
     /// Shows one volume of the caller.
-    pub(crate) async fn volume(&self, caller: &Caller, name: &str) -> Result<SeenVolume, Fault> {
+    pub(crate) async fn volume(&self, caller: &Caller, name: &str) -> Result<VolumeStatus, Fault> {
         let volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
         let seen = self.seen_volumes().await?.remove(&volume.id);
-        Ok(SeenVolume { volume, seen })
+        Ok(VolumeStatus { volume, seen })
     }
 
     /// Grows a volume, even while it is in use.
-    pub(crate) async fn grow_volume(&self, caller: &Caller, name: &str, size: Bytes) -> Result<SeenVolume, Fault> {
+    pub(crate) async fn grow_volume(&self, caller: &Caller, name: &str, size: ByteSize) -> Result<VolumeStatus, Fault> {
         let mut volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
         if size < volume.size {
             let text = format!("volume {name} has {} and cannot shrink; create a smaller volume instead", volume.size);
@@ -96,11 +96,11 @@ impl Control {
         let control = self.clone();
         let work = async move {
             let _gate = control.locks.volumes.lock().await;
-            control.admit_bytes(&volume.workspace, Bytes::new(size.get() - volume.size.get())).await?;
+            control.admit_bytes(&volume.workspace, ByteSize::new(size.get() - volume.size.get())).await?;
             let seen = control.host.grow_volume(volume.id, size).await?;
             control.store.show_volume(volume.id, seen.size).await?;
             volume.size = seen.size;
-            Ok(SeenVolume { volume, seen: Some(seen) })
+            Ok(VolumeStatus { volume, seen: Some(seen) })
         };
         self.in_time("grow volume", CHANGE_MAX, work).await
     }
@@ -111,7 +111,7 @@ impl Control {
         let control = self.clone();
         let work = async move {
             control.store.hide_volume(volume.id).await?;
-            let unmade = control.unmake(volume.id).await;
+            let unmade = control.remove_volume_disk(volume.id).await;
             if unmade.is_err() {
                 control.store.show_volume(volume.id, volume.size).await?;
             }
@@ -122,14 +122,16 @@ impl Control {
 
     /// Refuses more volume bytes than the workspace's share. The host decides whether it has the
     /// space.
-    async fn admit_bytes(&self, workspace: &WorkspaceId, more: Bytes) -> Result<(), Fault> {
+    async fn admit_bytes(&self, workspace: &WorkspaceId, more: ByteSize) -> Result<(), Fault> {
         if self.owner(workspace).await?.is_none() {
             return Ok(());
         }
         let total = self.host.status().await.disk_total.get().saturating_mul(VOLUMES_OVERCOMMIT);
         let VolumeBytes { own, all } = self.store.volume_bytes(workspace).await?;
-        let Err(NoShare::Share { held, most }) = admit_share(total, all - own, own, more.get()) else { return Ok(()) };
-        let [held, most] = [held, most].map(Bytes::new);
+        let Err(ShareRefusal::Share { held, most }) = admit_share(total, all - own, own, more.get()) else {
+            return Ok(());
+        };
+        let [held, most] = [held, most].map(ByteSize::new);
         let text = format!(
             "the volumes of this workspace have {held}, and its share of this host is now {most}, so {more} more do \
              not fit; delete a volume or request less"
@@ -138,7 +140,7 @@ impl Control {
     }
 
     /// Removes the disk, then the row.
-    pub(crate) async fn unmake(&self, id: VolumeId) -> Result<(), Fault> {
+    pub(crate) async fn remove_volume_disk(&self, id: VolumeId) -> Result<(), Fault> {
         self.host.remove_volume(id).await?;
         Ok(self.store.forget_volume(id).await?)
     }

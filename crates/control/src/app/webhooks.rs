@@ -9,20 +9,20 @@ use pandastack_wire_public::{ChangeWebhook, CreateWebhook, checked_description, 
 
 use crate::{
     Control,
-    hooks::Target,
+    hooks::HttpTarget,
     limits::WEBHOOKS_PER_WORKSPACE_MAX,
-    store::{Made, Subscribed, Webhook, WebhookSecret},
+    store::{ResourceKind, WebhookAdded, WebhookRow, WebhookSecret},
 };
 
 impl Control {
     /// Creates a webhook.
-    pub(crate) async fn subscribe(&self, caller: &Caller, ask: CreateWebhook) -> Result<Webhook, Fault> {
+    pub(crate) async fn subscribe(&self, caller: &Caller, ask: CreateWebhook) -> Result<WebhookRow, Fault> {
         let CreateWebhook { url, events, description, enabled } = ask;
         let now_ns = self.clock.now_ns();
-        let webhook = Webhook {
+        let webhook = WebhookRow {
             id: WebhookId::random(),
             workspace: caller.workspace.clone(),
-            url: Target::parse(&url, self.webhooks.sender.reach())?.as_str().to_owned(),
+            url: HttpTarget::parse(&url, self.webhooks.sender.reach())?.as_str().to_owned(),
             events: checked_events(events)?,
             description: checked_description(description.unwrap_or_default())?,
             enabled: enabled.unwrap_or(true),
@@ -34,10 +34,10 @@ impl Control {
             created_at_ns: now_ns,
             updated_at_ns: now_ns,
         };
-        self.note_made(caller, Made::Webhook, &[webhook.id.to_string()]).await?;
+        self.note_made(caller, ResourceKind::Webhook, &[webhook.id.to_string()]).await?;
         match self.store.add_webhook(&webhook, WEBHOOKS_PER_WORKSPACE_MAX).await? {
-            Subscribed::Yes => Ok(webhook),
-            Subscribed::Full => {
+            WebhookAdded::Yes => Ok(webhook),
+            WebhookAdded::Full => {
                 let text = format!("a workspace has at most {WEBHOOKS_PER_WORKSPACE_MAX} webhooks; delete one first");
                 Err(Fault::new(FaultKind::Quota, "quota.webhooks", text))
             }
@@ -45,7 +45,7 @@ impl Control {
     }
 
     /// Finds a webhook of the caller.
-    pub(crate) async fn webhook(&self, caller: &Caller, id: WebhookId) -> Result<Webhook, Fault> {
+    pub(crate) async fn webhook(&self, caller: &Caller, id: WebhookId) -> Result<WebhookRow, Fault> {
         self.store.find_webhook(&caller.workspace, id).await?.ok_or_else(no_webhook)
     }
 
@@ -55,11 +55,11 @@ impl Control {
         caller: &Caller,
         id: WebhookId,
         ask: ChangeWebhook,
-    ) -> Result<Webhook, Fault> {
+    ) -> Result<WebhookRow, Fault> {
         let mut webhook = self.webhook(caller, id).await?;
         let ChangeWebhook { url, events, description, enabled } = ask;
         if let Some(url) = url {
-            let url = Target::parse(&url, self.webhooks.sender.reach())?.as_str().to_owned();
+            let url = HttpTarget::parse(&url, self.webhooks.sender.reach())?.as_str().to_owned();
             if url != webhook.url {
                 (webhook.url, webhook.failing_since_ns) = (url, None);
             }
@@ -87,7 +87,7 @@ impl Control {
         caller: &Caller,
         id: WebhookId,
         grace: Duration,
-    ) -> Result<Webhook, Fault> {
+    ) -> Result<WebhookRow, Fault> {
         self.webhook(caller, id).await?;
         let now_ns = self.clock.now_ns();
         let until_ns = now_ns.saturating_add(u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX));

@@ -3,44 +3,44 @@
 
 use pandastack_model::{BuildId, Fault, FaultKind, TemplateName};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
-use pandastack_wire_public::{BuildAsk, BuildSource, TEMPLATE_GLOBAL};
+use pandastack_wire_public::{BuildSource, BuildSpec, TEMPLATE_GLOBAL};
 use tokio::{fs::File, io::AsyncReadExt};
 
 use super::{
-    Upload,
+    BuildUpload,
     dockerfile::{self, DockerfileError, limits::IGNORE_BYTES_MAX},
-    drive::Job,
-    ignore::{IGNORE, Ignored},
-    plan::Planning,
-    upload::Spool,
+    drive::BuildJob,
+    ignore::{IGNORE, IgnorePatterns},
+    plan::Planner,
+    upload::BuildSpool,
 };
 use crate::{
     Control,
     app::no_snapshot,
     limits::{BUILDS_REMEMBERED_MAX, BUILDS_UNDER_WAY_MAX},
-    store::{Build, BuildBegun, BuildStatus, Holding, Made},
+    store::{BuildAdded, BuildResource, BuildRow, BuildStatus, ResourceKind},
 };
 
 /// Removes the files that a `.dockerignore` names from the context.
-async fn hide_ignored(spool: &mut Spool) -> Result<(), Fault> {
+async fn hide_ignored(spool: &mut BuildSpool) -> Result<(), Fault> {
     let Some(list) = spool.files.iter().find(|file| file.path == IGNORE) else { return Ok(()) };
     let bad = |problem: String| Fault::new(FaultKind::Caller, "build.bad_ignore", format!("{IGNORE}: {problem}"));
     // One byte more than the limit, so that a longer list is noticed.
     let (mut text, room) = (Vec::new(), IGNORE_BYTES_MAX as u64 + 1);
     let file = File::open(spool.path(list.part)).await.map_err(Fault::bug)?;
     file.take(room).read_to_end(&mut text).await.map_err(Fault::bug)?;
-    Ignored::parse(&text).map_err(bad)?.drop_from(&mut spool.files);
+    IgnorePatterns::parse(&text).map_err(bad)?.remove_ignored(&mut spool.files);
     Ok(())
 }
 
 impl Control {
     /// Accepts a build and starts it. The answer does not wait for its end.
-    pub(crate) async fn build(&self, caller: &Caller, upload: Upload) -> Result<Build, Fault> {
-        let Upload { fields, mut spool } = upload;
-        let ask = BuildAsk::try_from(fields)?;
+    pub(crate) async fn build(&self, caller: &Caller, upload: BuildUpload) -> Result<BuildRow, Fault> {
+        let BuildUpload { fields, mut spool } = upload;
+        let ask = BuildSpec::try_from(fields)?;
         hide_ignored(&mut spool).await?;
         self.may_be_built(&caller.workspace, &ask).await?;
-        let build = Build {
+        let build = BuildRow {
             id: BuildId::random(),
             workspace: caller.workspace.clone(),
             name: ask.name.clone(),
@@ -57,27 +57,27 @@ impl Control {
             started_at_ns: self.clock.now_ns(),
             ended_at_ns: None,
         };
-        self.note_made(caller, Made::Build, &[build.id.to_string()]).await?;
+        self.note_made(caller, ResourceKind::Build, &[build.id.to_string()]).await?;
         match self.store.begin_build(&build, BUILDS_UNDER_WAY_MAX).await? {
-            BuildBegun::Yes => {}
-            BuildBegun::Twin => {
+            BuildAdded::Yes => {}
+            BuildAdded::Twin => {
                 let text = format!("a build of {} is already in progress; wait until it ends", ask.name);
                 return Err(Fault::new(FaultKind::Conflict, "build.under_way", text));
             }
-            BuildBegun::Full => {
+            BuildAdded::Full => {
                 let text = "max builds reached; wait until one has ended";
                 return Err(Fault::new(FaultKind::Quota, "quota.builds", text));
             }
         }
         let log = self.templates.builds.logs.begin(build.id).await.map_err(Fault::bug)?;
         tracing::info!(build = %build.id, template = %build.name, "build accepted");
-        let (control, job) = (self.clone(), Job { build: build.clone(), ask, spool, log });
-        self.scope.start("build", async move { control.see_to(job).await });
+        let (control, job) = (self.clone(), BuildJob { build: build.clone(), ask, spool, log });
+        self.scope.start("build", async move { control.run_build(job).await });
         self.forget_old_builds(&caller.workspace).await?;
         Ok(build)
     }
 
-    async fn may_be_built(&self, workspace: &WorkspaceId, ask: &BuildAsk) -> Result<(), Fault> {
+    async fn may_be_built(&self, workspace: &WorkspaceId, ask: &BuildSpec) -> Result<(), Fault> {
         self.not_global(&ask.name).await?;
         if !ask.replace && self.store.find_template(workspace, ask.name.as_str()).await?.is_some() {
             let text = format!("template {} already exists; delete it first, or send replace=true", ask.name);
@@ -87,7 +87,7 @@ impl Control {
             BuildSource::Dockerfile(text) => {
                 let bad = |error: DockerfileError| Fault::new(FaultKind::Caller, error.code(), format!("{error}"));
                 let file = dockerfile::parse(text).map_err(bad)?;
-                Planning::new(&file).and_then(|mut planning| planning.needed()).map(drop).map_err(bad)
+                Planner::new(&file).and_then(|mut planning| planning.needed()).map(drop).map_err(bad)
             }
             BuildSource::Snapshot(id) => {
                 self.store.find_snapshot(workspace, id).await?.map(drop).ok_or_else(no_snapshot)
@@ -118,7 +118,7 @@ impl Control {
         match self.store.remove_template(&caller.workspace, &name).await? {
             Some(layer) => {
                 tracing::info!(template = %name, "template deleted");
-                self.give_up_holding(Holding::Layer(layer)).await;
+                self.give_up_holding(BuildResource::Layer(layer)).await;
                 Ok(())
             }
             None => {

@@ -3,60 +3,60 @@
 
 use std::time::{Duration, Instant};
 
-use pandastack_model::{BuildId, Bytes, LayerId, Origin, TemplateName};
-use pandastack_wire_public::{BuildAsk, BuildSource};
+use pandastack_model::{BuildId, ByteSize, LayerId, SandboxOrigin, TemplateName};
+use pandastack_wire_public::{BuildSource, BuildSpec};
 use tokio::sync::oneshot;
 
-use super::{Settings, failure::Failure, log::LogWriter, machine::Builder, upload::Spool};
+use super::{TemplateSettings, failure::BuildFailure, log::BuildLogWriter, machine::BuildMachine, upload::BuildSpool};
 use crate::{
     Control,
     limits::{BUILD_CLEANUP_MAX, BUILD_MAX, CACHED_BYTES_MAX, CACHED_LAYERS_MAX},
-    store::{Build, BuildStatus, Holding, Size, Template},
+    store::{BuildResource, BuildRow, BuildStatus, MachineSize, TemplateRow},
 };
 
 /// A build that was accepted.
-pub struct Job {
-    pub build: Build,
-    pub ask: BuildAsk,
-    pub spool: Spool,
-    pub log: LogWriter,
+pub struct BuildJob {
+    pub build: BuildRow,
+    pub ask: BuildSpec,
+    pub spool: BuildSpool,
+    pub log: BuildLogWriter,
 }
 
 /// The base that a build starts from.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct BuildBase {
     /// The template name of sandboxes that the build makes.
     pub template: TemplateName,
-    pub origin: Origin,
+    pub origin: SandboxOrigin,
     /// The layer, if it comes from the cache.
     pub cached: Option<LayerId>,
     /// Identifies the base in cache keys.
     pub key: String,
     /// Description for people.
     pub base: String,
-    pub size: Size,
+    pub size: MachineSize,
     pub disk_mib: u64,
-    pub settings: Settings,
+    pub settings: TemplateSettings,
 }
 
 /// The origin of a build's next machine.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct From {
-    pub origin: Origin,
+pub(super) struct MachineOrigin {
+    pub origin: SandboxOrigin,
     /// The layer, if it comes from the cache.
     pub cached: Option<LayerId>,
 }
 
 /// A template that is sealed and tested, but not yet registered.
-struct Baked {
+struct SealedTemplate {
     layer: LayerId,
-    ground: Ground,
-    settings: Settings,
+    ground: BuildBase,
+    settings: TemplateSettings,
 }
 
 impl Control {
     /// Runs a build to its end, records the outcome and cleans up.
-    pub(crate) async fn see_to(&self, job: Job) {
+    pub(crate) async fn run_build(&self, job: BuildJob) {
         let (id, workspace, log) = (job.build.id, job.build.workspace.clone(), job.log.clone());
         let name = job.build.name.clone();
         let ended = self.in_its_turn(job).await;
@@ -87,8 +87,8 @@ impl Control {
 
     /// Waits for a place, then runs the build until its end, its time limit or the server's
     /// shutdown.
-    async fn in_its_turn(&self, job: Job) -> Result<Baked, Failure> {
-        let stopped = || Failure::new("the server stopped during the build; start the build again");
+    async fn in_its_turn(&self, job: BuildJob) -> Result<SealedTemplate, BuildFailure> {
+        let stopped = || BuildFailure::new("the server stopped during the build; start the build again");
         let token = self.scope.token();
         let _place = tokio::select! {
             () = token.cancelled() => return Err(stopped()),
@@ -105,8 +105,8 @@ impl Control {
             () = token.cancelled() => Err(stopped()),
             ended = tokio::time::timeout(BUILD_MAX, outcome) => match ended {
                 Ok(Ok(ended)) => ended,
-                Ok(Err(_)) => Err(Failure::new("internal error")),
-                Err(_) => Err(Failure::new(format!("timeout: the build took longer than {} s", BUILD_MAX.as_secs()))),
+                Ok(Err(_)) => Err(BuildFailure::new("internal error")),
+                Err(_) => Err(BuildFailure::new(format!("timeout: the build took longer than {} s", BUILD_MAX.as_secs()))),
             },
         };
         // An aborted step is a request to the host, which finishes it by itself.
@@ -115,7 +115,7 @@ impl Control {
         ended
     }
 
-    async fn make(&self, job: &Job, deadline: Instant) -> Result<Baked, Failure> {
+    async fn make(&self, job: &BuildJob, deadline: Instant) -> Result<SealedTemplate, BuildFailure> {
         let (ground, said, builder) = match &job.ask.source {
             BuildSource::Dockerfile(text) => {
                 let (ground, settings, builder) = self.follow(job, text, deadline).await?;
@@ -123,70 +123,70 @@ impl Control {
             }
             BuildSource::Snapshot(id) => {
                 let ground = self.snapshot_ground(job, id).await?;
-                let builder = Builder::start(self, job, &ground, ground.origin, deadline).await?;
+                let builder = BuildMachine::start(self, job, &ground, ground.origin, deadline).await?;
                 // The snapshot's layer already records how commands start.
                 (ground, None, builder)
             }
             BuildSource::Rootfs => {
                 let (ground, layer) = self.rootfs(job, deadline).await?;
-                let settings = Settings::default();
-                self.prove(job, &ground, layer, &settings, deadline).await?;
-                return Ok(Baked { layer, ground, settings });
+                let settings = TemplateSettings::default();
+                self.test_template(job, &ground, layer, &settings, deadline).await?;
+                return Ok(SealedTemplate { layer, ground, settings });
             }
             BuildSource::Image(name) => {
-                let reference = self.templates.images.reference(name).map_err(Failure::new)?;
+                let reference = self.templates.images.reference(name).map_err(BuildFailure::new)?;
                 let ground = self.image_ground(job, &reference, deadline).await?;
-                let from = From { origin: ground.origin, cached: ground.cached };
+                let from = MachineOrigin { origin: ground.origin, cached: ground.cached };
                 let builder = self.begin(job, &ground, &from, deadline).await?;
                 (ground.clone(), Some(ground.settings), builder)
             }
         };
         let said = match said {
-            Some(settings) => Some(Settings { started: builder.start_command(&settings).await?, ..settings }),
+            Some(settings) => Some(TemplateSettings { started: builder.start_command(&settings).await?, ..settings }),
             None => None,
         };
         self.store.mark_build(job.build.id, BuildStatus::Baking).await?;
         job.log.say("baking the template").await;
         let layer = LayerId::random();
-        self.store.hold(job.build.id, Holding::Layer(layer)).await?;
+        self.store.hold(job.build.id, BuildResource::Layer(layer)).await?;
         match &said {
             Some(settings) => builder.seal_template(layer, settings).await?,
             None => drop(builder.seal(layer).await?),
         }
         builder.end().await?;
         let settings = said.unwrap_or_else(|| ground.settings.clone());
-        self.prove(job, &ground, layer, &settings, deadline).await?;
-        Ok(Baked { layer, ground, settings })
+        self.test_template(job, &ground, layer, &settings, deadline).await?;
+        Ok(SealedTemplate { layer, ground, settings })
     }
 
     /// Starts a sandbox from the new template and runs a command in it, so that a broken template
     /// fails its build and not its first user.
-    async fn prove(
+    async fn test_template(
         &self,
-        job: &Job,
-        ground: &Ground,
+        job: &BuildJob,
+        ground: &BuildBase,
         layer: LayerId,
-        settings: &Settings,
+        settings: &TemplateSettings,
         deadline: Instant,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BuildFailure> {
         let started = Instant::now();
-        let builder = Builder::start(self, job, ground, Origin::Layer(layer), deadline).await?;
+        let builder = BuildMachine::start(self, job, ground, SandboxOrigin::Layer(layer), deadline).await?;
         let took = started.elapsed();
-        let proven = builder.prove(settings).await;
+        let proven = builder.test_command(settings).await;
         builder.end().await?;
         proven?;
         job.log.say(format!("a sandbox from this template starts in {} ms", took.as_millis())).await;
         Ok(())
     }
 
-    pub(super) async fn template_ground(&self, job: &Job, name: &str) -> Result<Option<Ground>, Failure> {
+    pub(super) async fn template_ground(&self, job: &BuildJob, name: &str) -> Result<Option<BuildBase>, BuildFailure> {
         // `:latest` on a template's name has no meaning here. Dockerfiles carry it for registries.
         let bare = name.strip_suffix(":latest").unwrap_or(name);
         let Ok(template) = bare.parse::<TemplateName>() else { return Ok(None) };
         if let Some(own) = self.store.find_template(&job.build.workspace, bare).await? {
-            return Ok(Some(Ground {
+            return Ok(Some(BuildBase {
                 template: own.name,
-                origin: Origin::Layer(own.layer),
+                origin: SandboxOrigin::Layer(own.layer),
                 cached: None,
                 key: own.layer.to_string(),
                 base: bare.to_owned(),
@@ -196,21 +196,21 @@ impl Control {
             }));
         }
         let found = self.host.templates().await.into_iter().find(|template| template.name == bare);
-        Ok(found.map(|found| Ground {
+        Ok(found.map(|found| BuildBase {
             template,
-            origin: Origin::Template,
+            origin: SandboxOrigin::Template,
             cached: None,
             key: found.layer,
             base: bare.to_owned(),
-            size: Size { cpus: u32::from(found.cpus), memory_mib: found.memory_mib },
+            size: MachineSize { cpus: u32::from(found.cpus), memory_mib: found.memory_mib },
             disk_mib: found.disk_mib,
-            settings: Settings::default(),
+            settings: TemplateSettings::default(),
         }))
     }
 
-    async fn snapshot_ground(&self, job: &Job, id: &str) -> Result<Ground, Failure> {
+    async fn snapshot_ground(&self, job: &BuildJob, id: &str) -> Result<BuildBase, BuildFailure> {
         let found = self.store.find_snapshot(&job.build.workspace, id).await?;
-        let found = found.ok_or_else(|| Failure::new("snapshot not found"))?;
+        let found = found.ok_or_else(|| BuildFailure::new("snapshot not found"))?;
         let template = self.store.find_template(&job.build.workspace, found.template.as_str()).await?;
         let host = self.host.templates().await.into_iter().find(|view| view.name == found.template.as_str());
         job.log.say(format!("from snapshot {id} of sandbox {}", found.sandbox)).await;
@@ -219,8 +219,8 @@ impl Control {
             (None, Some(view)) => view.disk_mib,
             (None, None) => 0,
         };
-        Ok(Ground {
-            origin: Origin::Layer(found.layer),
+        Ok(BuildBase {
+            origin: SandboxOrigin::Layer(found.layer),
             cached: None,
             key: found.layer.to_string(),
             base: format!("snapshot {id}"),
@@ -238,10 +238,10 @@ impl Control {
         build: BuildId,
         workspace: &str,
         name: &TemplateName,
-        baked: &Baked,
-    ) -> Result<(), Failure> {
-        let Baked { layer, ground, settings } = baked;
-        let template = Template {
+        baked: &SealedTemplate,
+    ) -> Result<(), BuildFailure> {
+        let SealedTemplate { layer, ground, settings } = baked;
+        let template = TemplateRow {
             workspace: pandastack_wire_fleet::WorkspaceId(workspace.to_owned()),
             name: name.clone(),
             layer: *layer,
@@ -252,7 +252,7 @@ impl Control {
             created_at_ns: self.clock.now_ns(),
         };
         if let Some(old) = self.store.finish_build(build, &template).await? {
-            self.give_up_holding(Holding::Layer(old)).await;
+            self.give_up_holding(BuildResource::Layer(old)).await;
         }
         Ok(())
     }
@@ -266,10 +266,10 @@ impl Control {
             }
             Err(error) => tracing::error!(%build, %error, "could not list the resources of a build"),
         }
-        match self.store.trim_cache(workspace, CACHED_LAYERS_MAX, Bytes::new(CACHED_BYTES_MAX)).await {
+        match self.store.trim_cache(workspace, CACHED_LAYERS_MAX, ByteSize::new(CACHED_BYTES_MAX)).await {
             Ok(layers) => {
                 for layer in layers {
-                    self.give_up_holding(Holding::Layer(layer)).await;
+                    self.give_up_holding(BuildResource::Layer(layer)).await;
                 }
             }
             Err(error) => tracing::error!(%build, %error, "could not trim the build cache"),
@@ -277,15 +277,15 @@ impl Control {
     }
 
     /// Gives up something that no build needs any more. If that fails, the next start tries again.
-    pub(crate) async fn give_up_holding(&self, holding: Holding) {
+    pub(crate) async fn give_up_holding(&self, holding: BuildResource) {
         let given_up = match holding {
-            Holding::Sandbox(id) => self.host.remove(id).await,
-            Holding::Layer(layer) => self.host.release(layer).await,
-            Holding::Volume(volume) => self.host.remove_volume(volume).await,
+            BuildResource::Sandbox(id) => self.host.remove(id).await,
+            BuildResource::Layer(layer) => self.host.release(layer).await,
+            BuildResource::Volume(volume) => self.host.remove_volume(volume).await,
         };
         match given_up {
             Ok(()) => {
-                if let Err(error) = self.store.unhold(holding).await {
+                if let Err(error) = self.store.forget_resource(holding).await {
                     tracing::error!(?holding, %error, "a released resource of a build is still recorded");
                 }
             }

@@ -4,22 +4,22 @@ use pandastack_model::{Fault, FaultKind};
 
 use super::{
     dockerfile::DockerfileError,
-    image::{PullError, Reference},
+    image::{ImageReference, PullError},
 };
 use crate::store::StoreError;
 
 /// A failed build.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Failure(pub String);
+pub struct BuildFailure(pub String);
 
-impl Failure {
+impl BuildFailure {
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
     /// A failure to pull an image, with the image's name.
-    pub fn of_image(reference: &Reference, error: PullError) -> Self {
+    pub fn of_image(reference: &ImageReference, error: PullError) -> Self {
         match error {
             PullError::Spool(cause) => Fault::bug(cause).into(),
             error => Self(format!("image {reference}: {error} ({})", error.code())),
@@ -32,7 +32,7 @@ impl Failure {
     }
 }
 
-impl From<Fault> for Failure {
+impl From<Fault> for BuildFailure {
     fn from(fault: Fault) -> Self {
         if fault.kind == FaultKind::Bug {
             tracing::error!("a build failed: {fault}");
@@ -41,13 +41,13 @@ impl From<Fault> for Failure {
     }
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for BuildFailure {
     fn from(error: StoreError) -> Self {
         Fault::from(error).into()
     }
 }
 
-impl From<DockerfileError> for Failure {
+impl From<DockerfileError> for BuildFailure {
     fn from(error: DockerfileError) -> Self {
         Self(format!("{error} ({})", error.code()))
     }

@@ -35,18 +35,18 @@ pub struct BuildLogs {
 
 /// Writes one log. The log is complete when all writers are dropped.
 #[derive(Clone)]
-pub struct LogWriter {
-    lines: mpsc::Sender<Entry>,
+pub struct BuildLogWriter {
+    lines: mpsc::Sender<LogEntry>,
 }
 
-struct Entry {
+struct LogEntry {
     line: String,
     /// Written even if the log is full.
     must: bool,
 }
 
 /// Reads one log from its start.
-pub struct LogReader {
+pub struct BuildLogReader {
     file: Option<File>,
     grown: Option<watch::Receiver<u64>>,
     unfinished: Vec<u8>,
@@ -54,7 +54,7 @@ pub struct LogReader {
 
 /// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Read {
+pub enum LogRead {
     Lines(Vec<String>),
     /// No lines yet.
     Quiet,
@@ -75,7 +75,7 @@ impl BuildLogs {
     }
 
     /// Starts a log, or continues an existing one.
-    pub async fn begin(&self, build: BuildId) -> io::Result<LogWriter> {
+    pub async fn begin(&self, build: BuildId) -> io::Result<BuildLogWriter> {
         let file = File::options().append(true).create(true).open(self.path(build)).await?;
         let (lines, queue) = mpsc::channel(BUILD_LOG_QUEUE_MAX);
         let (grown, watching) = watch::channel(0);
@@ -87,11 +87,11 @@ impl BuildLogs {
             }
             logs.live().remove(&build);
         });
-        Ok(LogWriter { lines })
+        Ok(BuildLogWriter { lines })
     }
 
     /// Opens a log from its start. A follower also gets the lines that come later.
-    pub async fn read(&self, build: BuildId, follow: bool) -> io::Result<LogReader> {
+    pub async fn read(&self, build: BuildId, follow: bool) -> io::Result<BuildLogReader> {
         // Before the file is opened, so that lines written in between are announced.
         let grown = self.live().get(&build).cloned().filter(|_| follow);
         let file = match File::open(self.path(build)).await {
@@ -99,7 +99,7 @@ impl BuildLogs {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        Ok(LogReader { file, grown, unfinished: Vec::new() })
+        Ok(BuildLogReader { file, grown, unfinished: Vec::new() })
     }
 
     /// Removes a log.
@@ -108,7 +108,7 @@ impl BuildLogs {
     }
 }
 
-impl LogWriter {
+impl BuildLogWriter {
     /// Adds text, split into lines that every client can read. Written even if the log is full.
     pub async fn say(&self, text: impl AsRef<str>) {
         self.add(text.as_ref(), true).await;
@@ -122,18 +122,18 @@ impl LogWriter {
     async fn add(&self, text: &str, must: bool) {
         for line in log_lines(text) {
             // A log that cannot be written does not fail the build.
-            let _ = self.lines.send(Entry { line, must }).await;
+            let _ = self.lines.send(LogEntry { line, must }).await;
         }
     }
 }
 
-async fn write(mut file: File, mut queue: mpsc::Receiver<Entry>, grown: watch::Sender<u64>) -> io::Result<()> {
+async fn write(mut file: File, mut queue: mpsc::Receiver<LogEntry>, grown: watch::Sender<u64>) -> io::Result<()> {
     let mut written = file.metadata().await?.len();
     let mut batch = Vec::new();
     let mut cut = false;
     while queue.recv_many(&mut batch, BUILD_LOG_QUEUE_MAX).await > 0 {
         let mut text = String::new();
-        for Entry { line, must } in batch.drain(..) {
+        for LogEntry { line, must } in batch.drain(..) {
             let fits = written + text.len() as u64 + line.len() as u64 <= BUILD_LOG_BYTES_MAX;
             if !fits && !must {
                 if !std::mem::replace(&mut cut, true) {
@@ -153,10 +153,10 @@ async fn write(mut file: File, mut queue: mpsc::Receiver<Entry>, grown: watch::S
     Ok(())
 }
 
-impl LogReader {
+impl BuildLogReader {
     /// Returns the next lines. Waits for them if the log is followed.
-    pub async fn next(&mut self) -> io::Result<Read> {
-        let Some(file) = &mut self.file else { return Ok(Read::End) };
+    pub async fn next(&mut self) -> io::Result<LogRead> {
+        let Some(file) = &mut self.file else { return Ok(LogRead::End) };
         // Marked as seen before reading, so that lines written during the read wake the next wait.
         let mut ended = true;
         if let Some(grown) = &mut self.grown {
@@ -167,16 +167,16 @@ impl LogReader {
         let count = file.read(&mut piece).await?;
         if count > 0 {
             self.unfinished.extend_from_slice(&piece[..count]);
-            return Ok(Read::Lines(self.whole_lines()));
+            return Ok(LogRead::Lines(self.whole_lines()));
         }
         if ended {
-            return Ok(Read::End);
+            return Ok(LogRead::End);
         }
         if let Some(grown) = &mut self.grown {
             // An error means that the writer has ended. The rest is read once more.
             let _ = grown.changed().await;
         }
-        Ok(Read::Quiet)
+        Ok(LogRead::Quiet)
     }
 
     fn whole_lines(&mut self) -> Vec<String> {
@@ -191,13 +191,13 @@ impl LogReader {
 mod tests {
     use super::*;
 
-    async fn all(mut reader: LogReader) -> Vec<String> {
+    async fn all(mut reader: BuildLogReader) -> Vec<String> {
         let mut found = Vec::new();
         loop {
             match reader.next().await.unwrap() {
-                Read::Lines(lines) => found.extend(lines),
-                Read::Quiet => {}
-                Read::End => return found,
+                LogRead::Lines(lines) => found.extend(lines),
+                LogRead::Quiet => {}
+                LogRead::End => return found,
             }
         }
     }

@@ -7,21 +7,23 @@ use std::{
 };
 
 use futures_util::{Stream, StreamExt};
-use pandastack_model::{Bytes, Fault, FaultKind, LayerId, Origin, SandboxId, SandboxSpec, VolumeMount};
-use pandastack_wire_fleet::{Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, Hold, Program, SealAsk, WriteAsk};
+use pandastack_model::{ByteSize, Fault, FaultKind, LayerId, SandboxId, SandboxOrigin, SandboxSpec, VolumeMount};
+use pandastack_wire_fleet::{
+    EnsureParams, ExecControl, ExecEvent, ExecParams, ExecSession, LayerHold, Program, SealParams, WriteParams,
+};
 use pandastack_wire_public::TextTail;
 use tokio::sync::mpsc;
 
 use super::{
-    Settings,
-    drive::{Ground, Job, left},
-    failure::Failure,
-    plan::{Change, Run, Verb},
+    TemplateSettings,
+    drive::{BuildBase, BuildJob, left},
+    failure::BuildFailure,
+    plan::{ChangeAction, MachineChange, RunCommand},
 };
 use crate::{
     Control,
     limits::{BUILDER_IDLE_SECONDS, BUILDER_ROOM_MAX, BUILDER_ROOM_RETRY},
-    store::Holding,
+    store::BuildResource,
 };
 
 /// Path of a step's script while it runs.
@@ -34,50 +36,50 @@ pub(super) const ROOT: &str = "0";
 pub const ERRAND_MAX: Duration = Duration::from_secs(120);
 
 /// A running machine of a build.
-pub struct Builder<'a> {
+pub struct BuildMachine<'a> {
     pub(super) control: &'a Control,
-    pub(super) job: &'a Job,
+    pub(super) job: &'a BuildJob,
     pub(super) id: SandboxId,
     pub(super) deadline: Instant,
 }
 
-impl<'a> Builder<'a> {
+impl<'a> BuildMachine<'a> {
     /// Starts a machine from a layer. Retries for a while if the host is full.
     pub async fn start(
         control: &'a Control,
-        job: &'a Job,
-        ground: &Ground,
-        origin: Origin,
+        job: &'a BuildJob,
+        ground: &BuildBase,
+        origin: SandboxOrigin,
         deadline: Instant,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, BuildFailure> {
         Self::start_as(control, job, SandboxSpec { origin, ..SandboxSpec::of(ground.template.clone()) }, deadline).await
     }
 
     /// Starts a machine with volumes.
     pub async fn start_with(
         control: &'a Control,
-        job: &'a Job,
-        ground: &Ground,
+        job: &'a BuildJob,
+        ground: &BuildBase,
         volumes: Vec<VolumeMount>,
         deadline: Instant,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, BuildFailure> {
         Self::start_as(control, job, SandboxSpec { volumes, ..SandboxSpec::of(ground.template.clone()) }, deadline)
             .await
     }
 
     async fn start_as(
         control: &'a Control,
-        job: &'a Job,
+        job: &'a BuildJob,
         spec: SandboxSpec,
         deadline: Instant,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, BuildFailure> {
         let id = SandboxId::random();
         let owner = control.owner(&job.build.workspace).await?;
         let spec = SandboxSpec { owner, ttl_seconds: BUILDER_IDLE_SECONDS, ..spec };
-        control.store.hold(job.build.id, Holding::Sandbox(id)).await?;
+        control.store.hold(job.build.id, BuildResource::Sandbox(id)).await?;
         let started = Instant::now();
         loop {
-            match control.host.ensure(Ensure { id, generation: 1, spec: spec.clone() }).await {
+            match control.host.ensure(EnsureParams { id, generation: 1, spec: spec.clone() }).await {
                 Ok(_) => return Ok(Self { control, job, id, deadline }),
                 Err(fault)
                     if matches!(fault.kind, FaultKind::Busy | FaultKind::Storage | FaultKind::Quota)
@@ -85,44 +87,44 @@ impl<'a> Builder<'a> {
                 {
                     tokio::time::sleep(BUILDER_ROOM_RETRY).await;
                 }
-                Err(fault) => return Err(Failure::from(fault).at("starting the build's machine")),
+                Err(fault) => return Err(BuildFailure::from(fault).at("starting the build's machine")),
             }
         }
     }
 
     /// Applies a step's change to the machine.
-    pub async fn change(&self, change: &Change) -> Result<(), Failure> {
+    pub async fn change(&self, change: &MachineChange) -> Result<(), BuildFailure> {
         self.make_folders(&change.folders).await?;
         match &change.verb {
-            Verb::Run(run) => self.run(run).await,
-            Verb::Place(place) => self.place(place).await,
+            ChangeAction::Run(run) => self.run(run).await,
+            ChangeAction::Place(place) => self.place(place).await,
             // `Take` needs a second machine, so the build handles it.
-            Verb::Take(_) => Err(Failure::new("files of another stage must be copied by the build")),
+            ChangeAction::Take(_) => Err(BuildFailure::new("files of another stage must be copied by the build")),
         }
     }
 
     /// Makes the folders that do not exist.
-    pub async fn make_folders(&self, folders: &[String]) -> Result<(), Failure> {
+    pub async fn make_folders(&self, folders: &[String]) -> Result<(), BuildFailure> {
         if folders.is_empty() {
             return Ok(());
         }
         let words = ["mkdir", "-p", "--"].into_iter().map(str::to_owned);
-        self.errand(words.chain(folders.iter().cloned()).collect()).await
+        self.run_as_root(words.chain(folders.iter().cloned()).collect()).await
     }
 
-    async fn run(&self, run: &Run) -> Result<(), Failure> {
-        let Run { argv, script, env, cwd, user } = run;
+    async fn run(&self, run: &RunCommand) -> Result<(), BuildFailure> {
+        let RunCommand { argv, script, env, cwd, user } = run;
         let argv = match script {
             None => argv.clone(),
             Some(body) => {
                 let body = bytes::Bytes::from(body.clone().into_bytes());
                 let body = Box::pin(futures_util::stream::iter([Ok(body)]));
-                let ask = WriteAsk { path: SCRIPT.to_owned(), mode: Some(0o755) };
+                let ask = WriteParams { path: SCRIPT.to_owned(), mode: Some(0o755) };
                 self.control.host.write_file(self.id, ask, body).await?;
                 vec![SCRIPT.to_owned()]
             }
         };
-        let ask = ExecAsk {
+        let ask = ExecParams {
             program: Program::Argv(argv),
             cwd: cwd.clone(),
             env: env.clone(),
@@ -139,19 +141,19 @@ impl<'a> Builder<'a> {
     }
 
     /// Runs one of our own commands as root.
-    pub(super) async fn errand(&self, argv: Vec<String>) -> Result<(), Failure> {
-        let ask = ExecAsk {
+    pub(super) async fn run_as_root(&self, argv: Vec<String>) -> Result<(), BuildFailure> {
+        let ask = ExecParams {
             program: Program::Argv(argv),
             cwd: Some("/".to_owned()),
             user: Some(ROOT.to_owned()),
-            ..ExecAsk::shell("", ERRAND_MAX.min(left(self.deadline)))
+            ..ExecParams::shell("", ERRAND_MAX.min(left(self.deadline)))
         };
         self.exec(ask).await
     }
 
     /// Runs one of our own scripts as root.
-    pub(super) async fn shell(&self, script: &str) -> Result<(), Failure> {
-        self.errand(["/bin/sh", "-c", script].map(str::to_owned).to_vec()).await
+    pub(super) async fn shell(&self, script: &str) -> Result<(), BuildFailure> {
+        self.run_as_root(["/bin/sh", "-c", script].map(str::to_owned).to_vec()).await
     }
 
     /// Runs a command as root with input, until the build's deadline.
@@ -159,17 +161,17 @@ impl<'a> Builder<'a> {
         &self,
         argv: Vec<String>,
         mut input: impl Stream<Item = io::Result<bytes::Bytes>> + Unpin,
-    ) -> Result<(), Failure> {
-        let ask = ExecAsk {
+    ) -> Result<(), BuildFailure> {
+        let ask = ExecParams {
             program: Program::Argv(argv),
             user: Some(ROOT.to_owned()),
             stdin: true,
-            ..ExecAsk::shell("", left(self.deadline))
+            ..ExecParams::shell("", left(self.deadline))
         };
         let ExecSession { events, control } = self.control.host.exec(self.id, ask).await?;
         let feeding = async {
             while let Some(piece) = input.next().await {
-                let piece = piece.map_err(|error| Failure::from(Fault::bug(error)))?;
+                let piece = piece.map_err(|error| BuildFailure::from(Fault::bug(error)))?;
                 // A command that ended reports it itself.
                 if control.send(ExecControl::Stdin(piece)).await.is_err() {
                     return Ok(());
@@ -178,30 +180,30 @@ impl<'a> Builder<'a> {
             let _ = control.send(ExecControl::CloseStdin).await;
             Ok(())
         };
-        let (ended, fed): (_, Result<(), Failure>) = tokio::join!(self.hear(events), feeding);
+        let (ended, fed): (_, Result<(), BuildFailure>) = tokio::join!(self.hear(events), feeding);
         ended.and(fed)
     }
 
     /// Runs a command and writes its output to the log.
-    async fn exec(&self, ask: ExecAsk) -> Result<(), Failure> {
+    async fn exec(&self, ask: ExecParams) -> Result<(), BuildFailure> {
         let running = self.control.host.exec(self.id, ask).await?;
         self.hear(running.events).await
     }
 
-    async fn hear(&self, mut events: mpsc::Receiver<ExecEvent>) -> Result<(), Failure> {
+    async fn hear(&self, mut events: mpsc::Receiver<ExecEvent>) -> Result<(), BuildFailure> {
         let log = &self.job.log;
-        let (mut stdout, mut stderr) = (Lines::default(), Lines::default());
+        let (mut stdout, mut stderr) = (LineCollector::default(), LineCollector::default());
         let ended = loop {
             let (lines, piece) = match events.recv().await {
                 Some(ExecEvent::Stdout(piece)) => (&mut stdout, piece),
                 Some(ExecEvent::Stderr(piece)) => (&mut stderr, piece),
                 Some(ExecEvent::Exit { code: 0 }) => break Ok(()),
-                Some(ExecEvent::Exit { code }) => break Err(Failure::new(format!("exit status {code}"))),
+                Some(ExecEvent::Exit { code }) => break Err(BuildFailure::new(format!("exit status {code}"))),
                 Some(ExecEvent::TimedOut { .. }) => {
-                    break Err(Failure::new("timeout: the build took too long"));
+                    break Err(BuildFailure::new("timeout: the build took too long"));
                 }
                 Some(ExecEvent::Failed(fault)) => break Err(fault.into()),
-                None => break Err(Failure::new("the connection to the build machine was lost")),
+                None => break Err(BuildFailure::new("the connection to the build machine was lost")),
             };
             if let Some(text) = lines.push(&piece) {
                 log.output(&text).await;
@@ -214,21 +216,21 @@ impl<'a> Builder<'a> {
     }
 
     /// Seals the machine, which keeps running. Returns the bytes that only this layer uses.
-    pub async fn seal(&self, layer: LayerId) -> Result<Bytes, Failure> {
-        let sealed = self.control.host.seal(self.id, SealAsk { layer, hold: Hold::Kept }).await?;
+    pub async fn seal(&self, layer: LayerId) -> Result<ByteSize, BuildFailure> {
+        let sealed = self.control.host.seal(self.id, SealParams { layer, hold: LayerHold::Kept }).await?;
         Ok(sealed.own)
     }
 
     /// Seals the machine as a template.
-    pub async fn seal_template(&self, layer: LayerId, settings: &Settings) -> Result<(), Failure> {
-        let ask = SealAsk { layer, hold: Hold::Kept };
+    pub async fn seal_template(&self, layer: LayerId, settings: &TemplateSettings) -> Result<(), BuildFailure> {
+        let ask = SealParams { layer, hold: LayerHold::Kept };
         self.control.host.seal_as(self.id, ask, super::exec_defaults(settings)).await?;
         Ok(())
     }
 
     /// Runs a command with the template's settings, as its sandboxes will.
-    pub async fn prove(&self, settings: &Settings) -> Result<(), Failure> {
-        let tried = self.exec(ExecAsk::shell(":", ERRAND_MAX.min(left(self.deadline)))).await;
+    pub async fn test_command(&self, settings: &TemplateSettings) -> Result<(), BuildFailure> {
+        let tried = self.exec(ExecParams::shell(":", ERRAND_MAX.min(left(self.deadline)))).await;
         match tried {
             Err(failure) if settings.user.is_some() || settings.workdir.is_some() => {
                 Err(failure.at("starting a command as the template's USER in its WORKDIR"))
@@ -246,16 +248,16 @@ impl<'a> Builder<'a> {
     }
 
     /// Removes the machine.
-    pub async fn end(self) -> Result<(), Failure> {
+    pub async fn end(self) -> Result<(), BuildFailure> {
         self.control.host.remove(self.id).await?;
-        self.control.store.unhold(Holding::Sandbox(self.id)).await?;
+        self.control.store.forget_resource(BuildResource::Sandbox(self.id)).await?;
         Ok(())
     }
 }
 
 /// Collects output into whole lines.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct LineCollector {
     tail: TextTail,
     unfinished: String,
 }
@@ -263,7 +265,7 @@ pub(super) struct Lines {
 /// An unfinished line of this length is passed on as it is.
 const UNFINISHED_BYTES_MAX: usize = 16 * 1024;
 
-impl Lines {
+impl LineCollector {
     /// Adds a piece and returns the finished lines, without the last line end.
     pub(super) fn push(&mut self, piece: &[u8]) -> Option<String> {
         self.unfinished.push_str(&self.tail.push(piece));

@@ -27,25 +27,25 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use pandastack_door::{Counted, Place, Places};
+use pandastack_door::{Place, PlaceKind, Places};
 use pandastack_kit::Scope;
 use pandastack_model::{BuildId, ExecDefaults, Fault, Shares};
 use pandastack_wire_fleet::WorkspaceId;
 
-pub use log::{BuildLogs, LogReader, Read};
-pub use pandastack_dockerfile::Settings;
+pub use log::{BuildLogReader, BuildLogs, LogRead};
+pub use pandastack_dockerfile::TemplateSettings;
 use pandastack_dockerfile::{self as dockerfile, context, ignore, plan};
 use pandastack_image as image;
-pub use pandastack_image::{ImageSettings, Images};
-pub use upload::{Upload, receive};
+pub use pandastack_image::{ImageClient, ImageSettings};
+pub use upload::{BuildUpload, receive};
 
 use crate::limits::{BUILDS_AT_ONCE_MAX, UPLOADS_AT_ONCE_MAX};
-use upload::Spool;
+use upload::BuildSpool;
 
-const RUNNING: Counted = Counted { name: "running builds", quota: "quota.builds", full: "build.busy" };
-const UPLOADS: Counted = Counted { name: "uploads in progress", quota: "quota.uploads", full: "build.busy" };
+const RUNNING: PlaceKind = PlaceKind { name: "running builds", quota: "quota.builds", full: "build.busy" };
+const UPLOADS: PlaceKind = PlaceKind { name: "uploads in progress", quota: "quota.uploads", full: "build.busy" };
 /// The defaults that the host applies to every command in sandboxes of a template.
-fn exec_defaults(settings: &Settings) -> ExecDefaults {
+fn exec_defaults(settings: &TemplateSettings) -> ExecDefaults {
     ExecDefaults { env: settings.env.clone(), cwd: settings.workdir.clone(), user: settings.user.clone() }
 }
 
@@ -80,14 +80,14 @@ impl Builds {
     }
 
     /// Makes a spool for an upload. Fails if all upload places are taken.
-    pub fn spool(&self, workspace: &WorkspaceId) -> Result<(Spool, Place), Fault> {
+    pub fn spool(&self, workspace: &WorkspaceId) -> Result<(BuildSpool, Place), Fault> {
         let place = self.uploads.take(Some(workspace))?;
         Ok((self.pull_spool(workspace)?, place))
     }
 
     /// Makes an empty spool. Its bytes count against the workspace's share.
-    fn pull_spool(&self, workspace: &WorkspaceId) -> Result<Spool, Fault> {
+    fn pull_spool(&self, workspace: &WorkspaceId) -> Result<BuildSpool, Fault> {
         let folder = self.folder.join("spool").join(BuildId::random().to_string());
-        Spool::new(folder, workspace.clone(), self.spooled.clone()).map_err(Fault::bug)
+        BuildSpool::new(folder, workspace.clone(), self.spooled.clone()).map_err(Fault::bug)
     }
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 use futures_util::{TryStreamExt, future::try_join_all, stream};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{ByteStream, FileKind, WriteAsk};
+use pandastack_wire_fleet::{ByteStream, FileKind, WriteParams};
 use tokio::{fs::File, io::AsyncReadExt};
 use tokio_util::io::ReaderStream;
 
 use super::{
-    failure::Failure,
-    machine::Builder,
-    plan::{Contents, Item, Place},
+    failure::BuildFailure,
+    machine::BuildMachine,
+    plan::{PlaceFiles, PlacedContents, PlacedFile},
 };
 use crate::limits::PLACED_AT_ONCE_MAX;
 
@@ -25,9 +25,9 @@ const PATHS_AT_ONCE_MAX: usize = 200;
 const PLAIN_MODE: u32 = 0o644;
 const PROGRAM_MODE: u32 = 0o755;
 
-impl Builder<'_> {
+impl BuildMachine<'_> {
     /// Places files. A replaced file keeps nothing of the old one.
-    pub(super) async fn place(&self, place: &Place) -> Result<(), Failure> {
+    pub(super) async fn place(&self, place: &PlaceFiles) -> Result<(), BuildFailure> {
         let into_folder = place.into_folder || self.is_folder(&place.dest).await?;
         if into_folder {
             self.make_folders(std::slice::from_ref(&place.dest)).await?;
@@ -35,7 +35,7 @@ impl Builder<'_> {
         let (mut targets, mut archives) = (Vec::new(), Vec::new());
         for item in &place.items {
             match &item.contents {
-                Contents::File(file) if place.unpack && self.is_archive(*file).await? => archives.push(*file),
+                PlacedContents::File(file) if place.unpack && self.is_archive(*file).await? => archives.push(*file),
                 _ if into_folder => targets.push((join(&place.dest, &item.name), item)),
                 _ => targets.push((place.dest.clone(), item)),
             }
@@ -56,7 +56,7 @@ impl Builder<'_> {
         }
     }
 
-    pub(super) async fn is_folder(&self, path: &str) -> Result<bool, Failure> {
+    pub(super) async fn is_folder(&self, path: &str) -> Result<bool, BuildFailure> {
         match self.control.host.stat(self.id, path).await {
             Ok(entry) => Ok(entry.kind == FileKind::Directory),
             Err(fault) if fault.kind == FaultKind::Missing => Ok(false),
@@ -64,34 +64,34 @@ impl Builder<'_> {
         }
     }
 
-    async fn write(&self, place: &Place, target: &str, item: &Item) -> Result<(), Failure> {
+    async fn write(&self, place: &PlaceFiles, target: &str, item: &PlacedFile) -> Result<(), BuildFailure> {
         let (body, usual): (ByteStream, u32) = match &item.contents {
-            Contents::Text(text) => {
+            PlacedContents::Text(text) => {
                 let mode = if text.starts_with("#!") { PROGRAM_MODE } else { PLAIN_MODE };
                 (Box::pin(stream::iter([Ok(bytes::Bytes::from(text.clone().into_bytes()))])), mode)
             }
-            Contents::File(file) => {
+            PlacedContents::File(file) => {
                 let entry = &self.job.spool.files[*file];
                 (self.body(*file).await?, if entry.program { PROGRAM_MODE } else { PLAIN_MODE })
             }
         };
-        let ask = WriteAsk { path: target.to_owned(), mode: Some(place.mode.unwrap_or(usual)) };
-        let named = |fault: Fault| Failure::from(fault).at(&format!("writing {target}"));
+        let ask = WriteParams { path: target.to_owned(), mode: Some(place.mode.unwrap_or(usual)) };
+        let named = |fault: Fault| BuildFailure::from(fault).at(&format!("writing {target}"));
         self.control.host.write_file(self.id, ask, body).await.map(drop).map_err(named)
     }
 
-    async fn open(&self, file: usize) -> Result<File, Failure> {
+    async fn open(&self, file: usize) -> Result<File, BuildFailure> {
         let part = self.job.spool.files[file].part;
         File::open(self.job.spool.path(part)).await.map_err(|error| Fault::bug(error).into())
     }
 
-    async fn body(&self, file: usize) -> Result<ByteStream, Failure> {
+    async fn body(&self, file: usize) -> Result<ByteStream, BuildFailure> {
         Ok(Box::pin(ReaderStream::new(self.open(file).await?).map_err(Fault::bug)))
     }
 
     /// Reports whether `ADD` unpacks a file. Its name and its first bytes must both be an
     /// archive's.
-    async fn is_archive(&self, file: usize) -> Result<bool, Failure> {
+    async fn is_archive(&self, file: usize) -> Result<bool, BuildFailure> {
         let name = self.job.spool.files[file].path.to_ascii_lowercase();
         let mut head = Vec::new();
         let read = self.open(file).await?.take(512).read_to_end(&mut head).await;
@@ -103,12 +103,12 @@ impl Builder<'_> {
         Ok(is_packed || head.get(257..262) == Some(b"ustar"))
     }
 
-    async fn unpack(&self, file: usize, dest: &str) -> Result<(), Failure> {
-        let ask = WriteAsk { path: ARCHIVE.to_owned(), mode: Some(0o600) };
+    async fn unpack(&self, file: usize, dest: &str) -> Result<(), BuildFailure> {
+        let ask = WriteParams { path: ARCHIVE.to_owned(), mode: Some(0o600) };
         self.control.host.write_file(self.id, ask, self.body(file).await?).await?;
         self.make_folders(&[dest.to_owned()]).await?;
         let words = ["tar", "-x", "-p", "-f", ARCHIVE, "-C", dest];
-        let unpacked = self.errand(words.into_iter().map(str::to_owned).collect()).await;
+        let unpacked = self.run_as_root(words.into_iter().map(str::to_owned).collect()).await;
         self.control.host.delete_path(self.id, ARCHIVE).await?;
         unpacked.map_err(|failure| failure.at(&format!("unpacking {}", self.job.spool.files[file].path)))
     }
@@ -117,10 +117,10 @@ impl Builder<'_> {
     async fn give(
         &self,
         owner: &str,
-        place: &Place,
-        targets: &[(String, &Item)],
+        place: &PlaceFiles,
+        targets: &[(String, &PlacedFile)],
         into_folder: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BuildFailure> {
         let mut paths: BTreeSet<String> = targets.iter().map(|(target, _)| target.clone()).collect();
         if into_folder {
             for (_, item) in targets {
@@ -131,7 +131,7 @@ impl Builder<'_> {
         let paths: Vec<String> = paths.into_iter().collect();
         for some in paths.chunks(PATHS_AT_ONCE_MAX) {
             let words = ["chown", "-h", owner, "--"].into_iter().map(str::to_owned);
-            self.errand(words.chain(some.iter().cloned()).collect()).await?;
+            self.run_as_root(words.chain(some.iter().cloned()).collect()).await?;
         }
         Ok(())
     }

@@ -6,25 +6,25 @@ use std::{collections::HashMap, io, time::Instant};
 use bytes::Bytes;
 use futures_util::stream;
 use pandastack_kit::Secret;
-use pandastack_model::{Fault, Origin};
+use pandastack_model::{Fault, SandboxOrigin};
 use pandastack_wire_public::RegistryAuth;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    drive::{Ground, Job},
+    drive::{BuildBase, BuildJob},
     exec_defaults,
-    failure::Failure,
+    failure::BuildFailure,
     image::{
-        Credentials, PullError, Reference,
-        flatten::{self, Flat, Layer},
+        ImageReference, PullError, RegistryCredentials,
+        flatten::{self, FetchedLayer, FlattenedImage},
         reference,
-        registry::{Image, Registry},
-        tree::Listing,
+        registry::{Image, RegistryClient},
+        tree::TreeListing,
     },
-    machine::Builder,
+    machine::BuildMachine,
     rootfs::{ROOT, size_of},
-    upload::Spool,
+    upload::BuildSpool,
 };
 use crate::{Control, store::CachedLayer};
 
@@ -35,19 +35,19 @@ impl Control {
     /// Makes the base of a build from an image.
     pub(super) async fn image_ground(
         &self,
-        job: &Job,
-        reference: &Reference,
+        job: &BuildJob,
+        reference: &ImageReference,
         deadline: Instant,
-    ) -> Result<Ground, Failure> {
+    ) -> Result<BuildBase, BuildFailure> {
         let auth = credentials(job, reference);
-        let mut registry = Registry::new(&self.templates.images, reference, auth.as_ref());
+        let mut registry = RegistryClient::new(&self.templates.images, reference, auth.as_ref());
         job.log.say(format!("resolving image {reference}")).await;
-        let image = registry.resolve().await.map_err(|error| Failure::of_image(reference, error))?;
+        let image = registry.resolve().await.map_err(|error| BuildFailure::of_image(reference, error))?;
         let size = size_of(&job.ask);
         let key = format!("image 1 {} {} {} {}", image.digest.as_str(), job.ask.size_mb, size.cpus, size.memory_mib);
-        let mut ground = Ground {
+        let mut ground = BuildBase {
             template: job.ask.name.clone(),
-            origin: Origin::Template,
+            origin: SandboxOrigin::Template,
             cached: None,
             key: key.clone(),
             base: reference.to_string(),
@@ -57,41 +57,42 @@ impl Control {
         };
         if let Some(layer) = self.store.cached_layer(&job.build.workspace, &key, self.clock.now_ns()).await? {
             job.log.say(format!("image {} CACHED", image.digest.short())).await;
-            ground.origin = Origin::Layer(layer);
+            ground.origin = SandboxOrigin::Layer(layer);
             ground.cached = Some(layer);
             return Ok(ground);
         }
         let mut spool = self.templates.builds.pull_spool(&job.build.workspace)?;
-        let layers =
-            fetch(job, &mut registry, &image, &mut spool).await.map_err(|error| Failure::of_image(reference, error))?;
+        let layers = fetch(job, &mut registry, &image, &mut spool)
+            .await
+            .map_err(|error| BuildFailure::of_image(reference, error))?;
         let volume = self.root_volume(job).await?;
         self.pour(job, reference, (layers, &ground), volume, deadline).await?;
         drop(spool);
         let view = self.boot_root(job, volume, exec_defaults(&ground.settings)).await?;
         let cached = CachedLayer { key, layer: view.layer, own: view.own };
         self.store.cache_layer(&job.build.workspace, &cached, self.clock.now_ns()).await?;
-        ground.origin = Origin::Layer(view.layer);
+        ground.origin = SandboxOrigin::Layer(view.layer);
         Ok(ground)
     }
 
     /// Unpacks the layers, as one archive, onto the volume.
     async fn pour(
         &self,
-        job: &Job,
-        reference: &Reference,
-        (layers, ground): (Vec<Layer>, &Ground),
+        job: &BuildJob,
+        reference: &ImageReference,
+        (layers, ground): (Vec<FetchedLayer>, &BuildBase),
         volume: pandastack_model::VolumeId,
         deadline: Instant,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BuildFailure> {
         let stop = CancellationToken::new();
         // A build that ends early stops the walk too.
         let _stopping = stop.clone().drop_guard();
         let (folder, these, token) = (ground.settings.workdir.clone(), layers.clone(), stop.clone());
         let look = move || {
             let looked = flatten::look(&these, folder.as_deref(), &token);
-            looked.map(|Flat { tree, left_out }| (tree.list(), left_out))
+            looked.map(|FlattenedImage { tree, left_out }| (tree.list(), left_out))
         };
-        let bad = |error: flatten::FlattenError| Failure::of_image(reference, PullError::Bad(error.to_string()));
+        let bad = |error: flatten::FlattenError| BuildFailure::of_image(reference, PullError::Bad(error.to_string()));
         let (listing, left_out) = self.scope.block("read layers", look).await.map_err(Fault::bug)?.map_err(bad)?;
         let (files, bytes) = (listing.entries().len(), listing.bytes());
         if bytes > job.ask.size_mb << 20 {
@@ -100,7 +101,7 @@ impl Control {
                 bytes >> 20,
                 job.ask.size_mb
             );
-            return Err(Failure::of_image(reference, PullError::Bad(text)));
+            return Err(BuildFailure::of_image(reference, PullError::Bad(text)));
         }
         job.log
             .say(format!("unpacking {files} files, {} MiB, onto a disk of {} MiB", bytes >> 20, job.ask.size_mb))
@@ -110,21 +111,22 @@ impl Control {
         }
         let builder = self.unpacking(job, volume, deadline).await?;
         let words = ["tar", "-xpf", "-", "--numeric-owner", "-C", ROOT].map(str::to_owned).to_vec();
-        self.pour_into(&builder, words, (listing, layers), &stop).await?.map_err(bad)?;
+        self.stream_layers_into(&builder, words, (listing, layers), &stop).await?.map_err(bad)?;
         self.finish_root(builder).await
     }
 
     /// Streams the merged layers as an archive to a command of a machine.
-    pub(super) async fn pour_into(
+    pub(super) async fn stream_layers_into(
         &self,
-        builder: &Builder<'_>,
+        builder: &BuildMachine<'_>,
         words: Vec<String>,
-        (listing, layers): (Listing, Vec<Layer>),
+        (listing, layers): (TreeListing, Vec<FetchedLayer>),
         stop: &CancellationToken,
-    ) -> Result<Result<(), flatten::FlattenError>, Failure> {
+    ) -> Result<Result<(), flatten::FlattenError>, BuildFailure> {
         let ((pieces, mut poured), stop) = (mpsc::channel(PIECES_AHEAD_MAX), stop.clone());
-        let write =
-            move || flatten::write(&listing, &layers, io::BufWriter::with_capacity(64 * 1024, Pipe(pieces)), &stop);
+        let write = move || {
+            flatten::write(&listing, &layers, io::BufWriter::with_capacity(64 * 1024, ChannelWriter(pieces)), &stop)
+        };
         let stream = stream::poll_fn(move |context| poured.poll_recv(context));
         let (written, fed) = tokio::join!(self.scope.block("write layers", write), builder.feed(words, stream));
         // First the machine's failure: it is also the reason why the write failed.
@@ -134,22 +136,22 @@ impl Control {
 }
 
 /// Returns the build's credentials if they are for the image's registry.
-pub(super) fn credentials(job: &Job, reference: &Reference) -> Option<Credentials> {
+pub(super) fn credentials(job: &BuildJob, reference: &ImageReference) -> Option<RegistryCredentials> {
     let meant = |auth: &&RegistryAuth| match &auth.registry {
         Some(named) => reference::at(named) == reference.registry,
         None => true,
     };
     let RegistryAuth { username, password, .. } = job.ask.registry_auth.as_ref().filter(meant)?;
-    Some(Credentials { username: username.clone(), password: Secret::new(password.0.clone()) })
+    Some(RegistryCredentials { username: username.clone(), password: Secret::new(password.0.clone()) })
 }
 
 /// Fetches all layers of an image.
 pub(super) async fn fetch(
-    job: &Job,
-    registry: &mut Registry<'_>,
+    job: &BuildJob,
+    registry: &mut RegistryClient<'_>,
     image: &Image,
-    spool: &mut Spool,
-) -> Result<Vec<Layer>, PullError> {
+    spool: &mut BuildSpool,
+) -> Result<Vec<FetchedLayer>, PullError> {
     let (mut layers, mut parts) = (Vec::new(), HashMap::new());
     for (number, (blob, unpacked)) in image.layers.iter().zip(&image.said.unpacked).enumerate() {
         let named = format!(
@@ -169,15 +171,15 @@ pub(super) async fn fetch(
                 number
             }
         };
-        layers.push(Layer { path: spool.path(part), unpacked: unpacked.clone() });
+        layers.push(FetchedLayer { path: spool.path(part), unpacked: unpacked.clone() });
     }
     Ok(layers)
 }
 
 /// Sends written bytes to a channel.
-struct Pipe(mpsc::Sender<io::Result<Bytes>>);
+struct ChannelWriter(mpsc::Sender<io::Result<Bytes>>);
 
-impl io::Write for Pipe {
+impl io::Write for ChannelWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let gone = |_| io::Error::new(io::ErrorKind::BrokenPipe, "the build machine stopped reading");
         self.0.blocking_send(Ok(Bytes::copy_from_slice(bytes))).map_err(gone)?;

@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{AttachAsk, ExecAsk, OutputStep, ProcessEnd, ProcessNumber, Program, SpawnAsk, Until};
+use pandastack_wire_fleet::{
+    AttachParams, ExecParams, FollowUntil, OutputEvent, ProcessEnd, ProcessNumber, Program, SpawnParams,
+};
 use tokio::time::sleep;
 
 use super::{
-    Settings,
+    TemplateSettings,
     dockerfile::limits::STEP_TEXT_SHOWN_MAX,
     drive::left,
-    failure::Failure,
-    machine::{Builder, Lines, ROOT},
+    failure::BuildFailure,
+    machine::{BuildMachine, LineCollector, ROOT},
 };
 use crate::limits::{START_LOOK, START_READY_MAX, START_SETTLE, START_STOP_MAX};
 
@@ -24,17 +26,17 @@ const TAG: &str = "template.start";
 const TERMINATE: i32 = 15;
 
 /// State of the command at the end of the wait.
-enum Outcome {
+enum CommandState {
     /// A process listens on an exposed port.
     Listens(u16),
     Runs,
     Ended(ProcessEnd),
 }
 
-impl Builder<'_> {
+impl BuildMachine<'_> {
     /// Starts the template's command and waits until it is ready. Returns whether it runs.
-    pub(super) async fn start_command(&self, settings: &Settings) -> Result<bool, Failure> {
-        let Settings { env, workdir, user, entrypoint, cmd, ports, .. } = settings;
+    pub(super) async fn start_command(&self, settings: &TemplateSettings) -> Result<bool, BuildFailure> {
+        let TemplateSettings { env, workdir, user, entrypoint, cmd, ports, .. } = settings;
         let argv: Vec<String> = entrypoint.iter().chain(cmd).cloned().collect();
         if argv.is_empty() {
             return Ok(false);
@@ -46,7 +48,7 @@ impl Builder<'_> {
             return Ok(false);
         }
         log.say(format!("starting the template's command: {shown}")).await;
-        let exec = ExecAsk {
+        let exec = ExecParams {
             program: Program::Argv(argv),
             cwd: Some(workdir.clone().unwrap_or_else(|| "/".to_owned())),
             env: env.clone(),
@@ -55,7 +57,7 @@ impl Builder<'_> {
             deadline: None,
             terminal: None,
         };
-        let number = match self.control.host.spawn(self.id, SpawnAsk { exec, tag: Some(TAG.to_owned()) }).await {
+        let number = match self.control.host.spawn(self.id, SpawnParams { exec, tag: Some(TAG.to_owned()) }).await {
             Ok(process) => process.number,
             Err(fault) if fault.kind == FaultKind::Bug => return Err(fault.into()),
             Err(fault) => {
@@ -70,16 +72,16 @@ impl Builder<'_> {
         let outcome = self.wait_ready(number, ports.iter().copied().collect()).await?;
         self.show_output(number).await?;
         match outcome {
-            Outcome::Listens(port) => log.say(format!("the command listens on port {port}")).await,
-            Outcome::Runs if ports.is_empty() => log.say("the command runs").await,
-            Outcome::Runs => {
+            CommandState::Listens(port) => log.say(format!("the command listens on port {port}")).await,
+            CommandState::Runs if ports.is_empty() => log.say("the command runs").await,
+            CommandState::Runs => {
                 let text = format!(
                     "note: the command runs, but listens on no exposed port after {} s",
                     START_READY_MAX.as_secs()
                 );
                 log.say(text).await;
             }
-            Outcome::Ended(ProcessEnd { code, .. }) => {
+            CommandState::Ended(ProcessEnd { code, .. }) => {
                 log.say(format!("note: the command ended with exit status {code}; sandboxes start without it")).await;
                 return Ok(false);
             }
@@ -88,36 +90,36 @@ impl Builder<'_> {
     }
 
     /// Waits until the command listens on an exposed port. Without exposed ports, waits briefly.
-    async fn wait_ready(&self, number: ProcessNumber, ports: Vec<u16>) -> Result<Outcome, Failure> {
+    async fn wait_ready(&self, number: ProcessNumber, ports: Vec<u16>) -> Result<CommandState, BuildFailure> {
         let wait = if ports.is_empty() { START_SETTLE } else { START_READY_MAX };
         let until = Instant::now() + wait.min(left(self.deadline));
         loop {
             let process = self.control.host.process(self.id, number).await?;
             if let Some(end) = process.ended {
-                return Ok(Outcome::Ended(end));
+                return Ok(CommandState::Ended(end));
             }
             let listening = if ports.is_empty() { Vec::new() } else { self.control.host.listening(self.id).await? };
             if let Some(found) = listening.iter().find(|found| ports.contains(&found.port.get())) {
-                return Ok(Outcome::Listens(found.port.get()));
+                return Ok(CommandState::Listens(found.port.get()));
             }
             if Instant::now() >= until {
-                return Ok(Outcome::Runs);
+                return Ok(CommandState::Runs);
             }
             sleep(START_LOOK).await;
         }
     }
 
     /// Writes the command's output so far to the log.
-    async fn show_output(&self, process: ProcessNumber) -> Result<(), Failure> {
-        let ask = AttachAsk { process, offset: 0, until: Until::Now };
+    async fn show_output(&self, process: ProcessNumber) -> Result<(), BuildFailure> {
+        let ask = AttachParams { process, offset: 0, until: FollowUntil::Now };
         let mut output = self.control.host.attach(self.id, ask).await?;
-        let (mut stdout, mut stderr) = (Lines::default(), Lines::default());
+        let (mut stdout, mut stderr) = (LineCollector::default(), LineCollector::default());
         while let Some(step) = output.next().await {
             let (lines, piece) = match step? {
-                OutputStep::Stdout(piece) => (&mut stdout, piece),
-                OutputStep::Stderr(piece) => (&mut stderr, piece),
-                OutputStep::At(_) => continue,
-                OutputStep::End(_) => break,
+                OutputEvent::Stdout(piece) => (&mut stdout, piece),
+                OutputEvent::Stderr(piece) => (&mut stderr, piece),
+                OutputEvent::At(_) => continue,
+                OutputEvent::End(_) => break,
             };
             if let Some(text) = lines.push(&piece) {
                 self.job.log.output(&text).await;
@@ -131,7 +133,7 @@ impl Builder<'_> {
 
     /// Stops a command that the machine inherited from its base. Steps then find no server that
     /// they did not start, and another command can replace it.
-    pub(super) async fn stop_inherited(&self) -> Result<(), Failure> {
+    pub(super) async fn stop_inherited(&self) -> Result<(), BuildFailure> {
         for number in self.started().await? {
             let host = &self.control.host;
             // A process that has ended since needs no signal.
@@ -146,7 +148,7 @@ impl Builder<'_> {
     }
 
     /// Reports whether the command of a new template runs in a sandbox of it.
-    pub(super) async fn is_started(&self) -> Result<bool, Failure> {
+    pub(super) async fn is_started(&self) -> Result<bool, BuildFailure> {
         let mut running = false;
         for number in self.started().await? {
             running |= self.control.host.process(self.id, number).await?.ended.is_none();
@@ -155,7 +157,7 @@ impl Builder<'_> {
     }
 
     /// Lists the processes that were started as a template's command, ended ones too.
-    async fn started(&self) -> Result<Vec<ProcessNumber>, Failure> {
+    async fn started(&self) -> Result<Vec<ProcessNumber>, BuildFailure> {
         let ours = match self.control.host.processes(self.id).await {
             Ok(processes) => processes,
             // An older guest does not support processes.

@@ -6,14 +6,14 @@ use std::{collections::btree_map::Entry, time::Instant};
 use pandastack_wire_fleet::FileKind;
 
 use super::{
-    dockerfile::Taken,
-    drive::{From, Ground, Job},
-    failure::Failure,
+    dockerfile::CopyFrom,
+    drive::{BuildBase, BuildJob, MachineOrigin},
+    failure::BuildFailure,
     ignore::glob,
-    machine::Builder,
-    plan::{Change, Take},
-    source::Source,
-    stages::{Done, Others},
+    machine::BuildMachine,
+    plan::{CopyFiles, MachineChange},
+    source::ImageSource,
+    stages::{FinishedStage, StageSources},
 };
 use crate::Control;
 
@@ -24,14 +24,14 @@ const STAGING: &str = "/tmp/.pandastack-stage";
 const PATHS_AT_ONCE_MAX: usize = 200;
 
 /// Source that files are copied from.
-pub(super) enum Elsewhere {
+pub(super) enum CopyOrigin {
     /// A stage or a template. A machine is started from it.
-    Layer { ground: Box<Ground>, from: From, key: String },
+    Layer { ground: Box<BuildBase>, from: MachineOrigin, key: String },
     /// An image. No machine is started from it.
-    Image(Box<Source>),
+    Image(Box<ImageSource>),
 }
 
-impl Elsewhere {
+impl CopyOrigin {
     /// Identifies the source in cache keys.
     pub fn key(&self) -> String {
         match self {
@@ -42,7 +42,7 @@ impl Elsewhere {
 }
 
 /// Contents of the staging folder.
-pub(super) struct Staged {
+pub(super) struct StagedFiles {
     /// Number of paths that the sources matched.
     pub paths: usize,
     /// Whether one of them was a folder. Its contents are staged, not the folder itself.
@@ -51,34 +51,36 @@ pub(super) struct Staged {
 
 impl Control {
     /// Resolves the source of a step, once per build.
-    pub(super) async fn elsewhere<'a>(
+    pub(super) async fn copy_origin<'a>(
         &self,
-        job: &Job,
-        taken: &Taken,
-        others: &'a mut Others,
-    ) -> Result<&'a mut Elsewhere, Failure> {
+        job: &BuildJob,
+        taken: &CopyFrom,
+        others: &'a mut StageSources,
+    ) -> Result<&'a mut CopyOrigin, BuildFailure> {
         let entry = match others.taken.entry(taken.clone()) {
             Entry::Occupied(found) => return Ok(found.into_mut()),
             Entry::Vacant(entry) => entry,
         };
-        let layer = |ground, from, key| Elsewhere::Layer { ground: Box::new(ground), from, key };
+        let layer = |ground, from, key| CopyOrigin::Layer { ground: Box::new(ground), from, key };
         let found = match taken {
-            Taken::Stage(number) => match others.done.get(*number) {
-                Some(Some(Done { ground, from, key, .. })) => layer(ground.clone(), *from, key.clone()),
-                _ => return Err(Failure::new("the stage was not built")),
+            CopyFrom::Stage(number) => match others.done.get(*number) {
+                Some(Some(FinishedStage { ground, from, key, .. })) => layer(ground.clone(), *from, key.clone()),
+                _ => return Err(BuildFailure::new("the stage was not built")),
             },
             // Names are resolved in the same order as in `FROM`.
-            Taken::Named(name) => match self.template_ground(job, name).await? {
+            CopyFrom::Named(name) => match self.template_ground(job, name).await? {
                 Some(ground) => {
-                    let (from, key) = (From { origin: ground.origin, cached: ground.cached }, ground.key.clone());
+                    let (from, key) =
+                        (MachineOrigin { origin: ground.origin, cached: ground.cached }, ground.key.clone());
                     layer(ground, from, key)
                 }
                 None => {
                     let unknown = |why| format!("{name:?} is neither a stage, a template nor an image: {why}");
-                    let reference = self.templates.images.reference(name).map_err(|why| Failure::new(unknown(why)))?;
+                    let reference =
+                        self.templates.images.reference(name).map_err(|why| BuildFailure::new(unknown(why)))?;
                     let source = self.image_source(job, reference).await;
                     let unknown = |failure| format!("{name:?} is neither a stage nor a template; {failure}");
-                    Elsewhere::Image(Box::new(source.map_err(|failure| Failure::new(unknown(failure)))?))
+                    CopyOrigin::Image(Box::new(source.map_err(|failure| BuildFailure::new(unknown(failure)))?))
                 }
             },
         };
@@ -88,27 +90,32 @@ impl Control {
     /// Copies files. The source machine is removed right after.
     pub(super) async fn take(
         &self,
-        job: &Job,
-        to: &Builder<'_>,
-        change: &Change,
-        (take, others): (&Take, &mut Others),
+        job: &BuildJob,
+        to: &BuildMachine<'_>,
+        change: &MachineChange,
+        (take, others): (&CopyFiles, &mut StageSources),
         deadline: Instant,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BuildFailure> {
         to.make_folders(&change.folders).await?;
-        let staged = match self.elsewhere(job, &take.from, others).await? {
-            Elsewhere::Layer { ground, from, .. } => {
+        let staged = match self.copy_origin(job, &take.from, others).await? {
+            CopyOrigin::Layer { ground, from, .. } => {
                 let source = self.begin(job, ground, from, deadline).await?;
                 let staged = self.carry(&source, to, take).await;
                 source.end().await?;
                 staged?
             }
-            Elsewhere::Image(source) => self.pour_some(job, source, &take.sources, (to, STAGING)).await?,
+            CopyOrigin::Image(source) => self.copy_files_into(job, source, &take.sources, (to, STAGING)).await?,
         };
         self.unstage(to, take, &staged).await
     }
 
     /// Copies files from one machine into the staging folder of another.
-    async fn carry(&self, source: &Builder<'_>, to: &Builder<'_>, take: &Take) -> Result<Staged, Failure> {
+    async fn carry(
+        &self,
+        source: &BuildMachine<'_>,
+        to: &BuildMachine<'_>,
+        take: &CopyFiles,
+    ) -> Result<StagedFiles, BuildFailure> {
         let mut paths = Vec::new();
         for path in &take.sources {
             paths.extend(self.meant(source, path).await?);
@@ -119,16 +126,16 @@ impl Control {
             let body = self.host.read_tree(source.id, path).await?;
             self.host.write_tree(to.id, STAGING, body).await?;
         }
-        Ok(Staged { paths: paths.len(), folders })
+        Ok(StagedFiles { paths: paths.len(), folders })
     }
 
     /// Sets owner and mode of the staged files and copies them to their destination.
-    async fn unstage(&self, to: &Builder<'_>, take: &Take, staged: &Staged) -> Result<(), Failure> {
+    async fn unstage(&self, to: &BuildMachine<'_>, take: &CopyFiles, staged: &StagedFiles) -> Result<(), BuildFailure> {
         let owner = take.owner.as_deref().unwrap_or("0:0");
-        to.errand(words(&["chown", "-hR", owner, "--", STAGING])).await?;
+        to.run_as_root(words(&["chown", "-hR", owner, "--", STAGING])).await?;
         if let Some(mode) = take.mode {
             let mode = format!("{mode:o}");
-            to.errand(words(&["chmod", "-R", &mode, "--", STAGING])).await?;
+            to.run_as_root(words(&["chmod", "-R", &mode, "--", STAGING])).await?;
         }
         let many = take.into_folder || staged.paths > 1 || staged.folders;
         let staged = self.host.list_dir(to.id, STAGING).await?;
@@ -138,27 +145,32 @@ impl Control {
             let dest = format!("{}/", take.dest.trim_end_matches('/'));
             for some in staged.chunks(PATHS_AT_ONCE_MAX) {
                 let paths = some.iter().map(String::as_str).chain([dest.as_str()]);
-                to.errand(words(&["cp", "-af", "--"]).into_iter().chain(paths.map(str::to_owned)).collect()).await?;
+                to.run_as_root(words(&["cp", "-af", "--"]).into_iter().chain(paths.map(str::to_owned)).collect())
+                    .await?;
             }
         } else if let [file] = staged.as_slice() {
             let above = take.dest.rsplit_once('/').map_or("/", |(above, _)| if above.is_empty() { "/" } else { above });
             to.make_folders(&[above.to_owned()]).await?;
-            to.errand(words(&["cp", "-af", "--", file, &take.dest])).await?;
+            to.run_as_root(words(&["cp", "-af", "--", file, &take.dest])).await?;
         }
-        to.errand(words(&["rm", "-rf", "--", STAGING])).await
+        to.run_as_root(words(&["rm", "-rf", "--", STAGING])).await
     }
 
     /// Expands the wildcards of a source path in the stage.
-    async fn meant(&self, source: &Builder<'_>, path: &str) -> Result<Vec<String>, Failure> {
+    async fn meant(&self, source: &BuildMachine<'_>, path: &str) -> Result<Vec<String>, BuildFailure> {
         let (above, last) = path.rsplit_once('/').unwrap_or(("", path));
         if !last.contains(['*', '?', '[']) {
             return Ok(vec![path.to_owned()]);
         }
-        let fitting = glob(last).map_err(Failure::new)?;
+        let fitting = glob(last).map_err(BuildFailure::new)?;
         let entries = self.host.list_dir(source.id, if above.is_empty() { "/" } else { above }).await?;
         let fitting = entries.into_iter().filter(|entry| fitting.is_match(&entry.name));
         let paths: Vec<String> = fitting.map(|entry| format!("{above}/{}", entry.name)).collect();
-        if paths.is_empty() { Err(Failure::new(format!("{path:?} does not exist in that stage"))) } else { Ok(paths) }
+        if paths.is_empty() {
+            Err(BuildFailure::new(format!("{path:?} does not exist in that stage")))
+        } else {
+            Ok(paths)
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 use axum::body::{Body, Bytes};
 use futures_util::{Stream, StreamExt};
 use multer::{Field, Multipart};
-use pandastack_model::{Fault, FaultKind, NoShare, Shares};
+use pandastack_model::{Fault, FaultKind, ShareRefusal, Shares};
 use pandastack_wire_fleet::WorkspaceId;
 use pandastack_wire_public::BuildFields;
 use sha2::{Digest, Sha256};
@@ -21,7 +21,7 @@ use tokio::{fs::File, io::AsyncWriteExt, time::timeout};
 
 use super::{
     context::{self, ContextFile},
-    image::{self, NoRoom},
+    image::{self, SpoolFull},
 };
 use crate::limits::{
     BUILD_FIELD_BYTES_MAX, CONTEXT_BYTES_MAX, CONTEXT_FILES_MAX, ROOTFS_BYTES_MAX, SPOOL_BYTES_MAX, UPLOAD_QUIET_MAX,
@@ -35,14 +35,14 @@ const UNREAD_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// A received body.
 #[derive(Debug)]
-pub struct Upload {
+pub struct BuildUpload {
     pub fields: BuildFields,
-    pub spool: Spool,
+    pub spool: BuildSpool,
 }
 
 /// The files of one build. They are deleted on drop.
 #[derive(Debug)]
-pub struct Spool {
+pub struct BuildSpool {
     folder: PathBuf,
     pub files: Vec<ContextFile>,
     /// Number of the part that is the root file system.
@@ -54,7 +54,7 @@ pub struct Spool {
     shares: Arc<Mutex<Shares<WorkspaceId>>>,
 }
 
-impl Spool {
+impl BuildSpool {
     /// Makes an empty spool.
     pub fn new(folder: PathBuf, workspace: WorkspaceId, shares: Arc<Mutex<Shares<WorkspaceId>>>) -> io::Result<Self> {
         std::fs::create_dir_all(&folder)?;
@@ -74,29 +74,31 @@ impl Spool {
                 self.bytes += bytes;
                 Ok(())
             }
-            Err(NoShare::Share { held, most }) => {
+            Err(ShareRefusal::Share { held, most }) => {
                 let text = format!(
                     "the uploads of this workspace use {held} bytes, and its share is now {most}; try again when \
                      other builds have finished"
                 );
                 Err(Fault::new(FaultKind::Quota, "quota.upload_bytes", text))
             }
-            Err(NoShare::Full { .. }) => Err(Fault::new(FaultKind::Storage, "build.no_room", NoRoom.to_string())),
+            Err(ShareRefusal::Full { .. }) => {
+                Err(Fault::new(FaultKind::Storage, "build.no_room", SpoolFull.to_string()))
+            }
         }
     }
 }
 
-impl image::Spool for Spool {
+impl image::LayerSpool for BuildSpool {
     fn path(&self, part: usize) -> PathBuf {
         self.path(part)
     }
 
-    fn charge(&mut self, bytes: u64) -> Result<(), NoRoom> {
-        Spool::charge(self, bytes).map_err(|_| NoRoom)
+    fn charge(&mut self, bytes: u64) -> Result<(), SpoolFull> {
+        BuildSpool::charge(self, bytes).map_err(|_| SpoolFull)
     }
 }
 
-impl Drop for Spool {
+impl Drop for BuildSpool {
     fn drop(&mut self) {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner).give_back(&self.workspace, self.bytes);
         if let Err(error) = std::fs::remove_dir_all(&self.folder) {
@@ -106,11 +108,11 @@ impl Drop for Spool {
 }
 
 /// Receives a body: multipart or a URL-encoded form.
-pub async fn receive(content_type: &str, body: Body, spool: Spool) -> Result<Upload, Fault> {
-    let upload = Upload { fields: BuildFields::default(), spool };
+pub async fn receive(content_type: &str, body: Body, spool: BuildSpool) -> Result<BuildUpload, Fault> {
+    let upload = BuildUpload { fields: BuildFields::default(), spool };
     match multer::parse_boundary(content_type) {
         Ok(boundary) => {
-            let unread = Unread::default();
+            let unread = UnreadBytes::default();
             multipart(Multipart::new(unread.watch(body), boundary), &unread, upload).await
         }
         Err(_) if content_type.trim_start().to_ascii_lowercase().starts_with("application/x-www-form-urlencoded") => {
@@ -123,7 +125,7 @@ pub async fn receive(content_type: &str, body: Body, spool: Spool) -> Result<Upl
     }
 }
 
-async fn urlencoded(body: Body, mut upload: Upload) -> Result<Upload, Fault> {
+async fn urlencoded(body: Body, mut upload: BuildUpload) -> Result<BuildUpload, Fault> {
     let (mut stream, mut bytes) = (body.into_data_stream(), Vec::new());
     while let Some(piece) = timeout(UPLOAD_QUIET_MAX, stream.next()).await.map_err(|_| slow())? {
         bytes.extend_from_slice(&piece.map_err(broken)?);
@@ -141,9 +143,9 @@ async fn urlencoded(body: Body, mut upload: Upload) -> Result<Upload, Fault> {
 /// Bytes that the parser took without returning any. Bounds the head of a part, which the parser
 /// keeps in memory.
 #[derive(Clone, Debug, Default)]
-struct Unread(Arc<AtomicU64>);
+struct UnreadBytes(Arc<AtomicU64>);
 
-impl Unread {
+impl UnreadBytes {
     fn watch(&self, body: Body) -> impl Stream<Item = Result<Bytes, io::Error>> + Send + 'static {
         let unread = self.clone();
         body.into_data_stream().map(move |piece| {
@@ -162,7 +164,11 @@ impl Unread {
     }
 }
 
-async fn multipart(mut parts: Multipart<'_>, unread: &Unread, mut upload: Upload) -> Result<Upload, Fault> {
+async fn multipart(
+    mut parts: Multipart<'_>,
+    unread: &UnreadBytes,
+    mut upload: BuildUpload,
+) -> Result<BuildUpload, Fault> {
     let mut count = 0;
     while let Some(field) = timeout(UPLOAD_QUIET_MAX, parts.next_field()).await.map_err(|_| slow())?.map_err(broken)? {
         unread.given();
@@ -175,10 +181,10 @@ async fn multipart(mut parts: Multipart<'_>, unread: &Unread, mut upload: Upload
             let value = text(field, unread).await?;
             upload.fields.set(&name, value);
         } else {
-            file(Part { field, name, number: count }, unread, &mut upload.spool).await?;
+            file(FilePart { field, name, number: count }, unread, &mut upload.spool).await?;
         }
     }
-    let Upload { fields, spool } = &mut upload;
+    let BuildUpload { fields, spool } = &mut upload;
     // With a Dockerfile every file belongs to the context, whatever its name.
     if fields.dockerfile.is_none() {
         fields.rootfs = spool.files.iter().any(|file| file.path == ROOTFS);
@@ -193,7 +199,7 @@ async fn multipart(mut parts: Multipart<'_>, unread: &Unread, mut upload: Upload
     Ok(upload)
 }
 
-async fn text(mut field: Field<'_>, unread: &Unread) -> Result<String, Fault> {
+async fn text(mut field: Field<'_>, unread: &UnreadBytes) -> Result<String, Fault> {
     let mut bytes = Vec::new();
     while let Some(piece) = timeout(UPLOAD_QUIET_MAX, field.chunk()).await.map_err(|_| slow())?.map_err(broken)? {
         unread.given();
@@ -206,14 +212,14 @@ async fn text(mut field: Field<'_>, unread: &Unread) -> Result<String, Fault> {
 }
 
 /// A part that is a file.
-struct Part<'a> {
+struct FilePart<'a> {
     field: Field<'a>,
     name: String,
     number: usize,
 }
 
-async fn file(part: Part<'_>, unread: &Unread, spool: &mut Spool) -> Result<(), Fault> {
-    let Part { mut field, name, number: part } = part;
+async fn file(part: FilePart<'_>, unread: &UnreadBytes, spool: &mut BuildSpool) -> Result<(), Fault> {
+    let FilePart { mut field, name, number: part } = part;
     let path = context::checked(&name).map_err(|text| Fault::new(FaultKind::Caller, "build.bad_path", text))?;
     if spool.files.iter().any(|file| file.path == path) {
         let text = format!("context path {path:?} was sent twice");

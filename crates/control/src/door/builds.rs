@@ -17,7 +17,7 @@ use pandastack_wire_public::{BUILD_LOG_END, Build, build_log_event, rfc3339, sse
 use super::caller::Authenticated;
 use crate::{
     Control,
-    build::{LogReader, Read, Upload, receive},
+    build::{BuildLogReader, BuildUpload, LogRead, receive},
     limits::{LOG_KEEPALIVE, UPLOAD_MAX},
     store,
 };
@@ -57,8 +57,8 @@ pub async fn build(
 }
 
 /// Digest of a build request: its fields, and the names and contents of its files.
-fn digest(path: &str, upload: &Upload) -> String {
-    let Upload { fields, spool } = upload;
+fn digest(path: &str, upload: &BuildUpload) -> String {
+    let BuildUpload { fields, spool } = upload;
     let mut files: Vec<_> = spool.files.iter().map(|file| (&file.path, &file.digest)).collect();
     files.sort_unstable();
     request_digest(path, format!("{fields:?} {files:?} {:?}", spool.rootfs_digest).as_bytes())
@@ -113,17 +113,17 @@ pub async fn logs(
 }
 
 /// Returns the next piece of a stream, and the reader unless the stream has ended.
-async fn piece(mut reader: LogReader) -> (String, Option<LogReader>) {
+async fn piece(mut reader: BuildLogReader) -> (String, Option<BuildLogReader>) {
     loop {
         // The wait may be dropped: the reader keeps the bytes that were read.
         match tokio::time::timeout(LOG_KEEPALIVE, reader.next()).await {
             Err(_) => return (sse::KEEPALIVE.to_owned(), Some(reader)),
-            Ok(Ok(Read::Lines(lines))) if lines.is_empty() => {}
-            Ok(Ok(Read::Lines(lines))) => {
+            Ok(Ok(LogRead::Lines(lines))) if lines.is_empty() => {}
+            Ok(Ok(LogRead::Lines(lines))) => {
                 return (lines.iter().map(|line| build_log_event(line)).collect(), Some(reader));
             }
-            Ok(Ok(Read::Quiet)) => {}
-            Ok(Ok(Read::End)) => return (BUILD_LOG_END.to_owned(), None),
+            Ok(Ok(LogRead::Quiet)) => {}
+            Ok(Ok(LogRead::End)) => return (BUILD_LOG_END.to_owned(), None),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "could not read a build's log");
                 return (BUILD_LOG_END.to_owned(), None);
@@ -140,8 +140,9 @@ fn no_build() -> Fault {
     Fault::new(FaultKind::Missing, "build.not_found", "build not found")
 }
 
-fn render(build: store::Build) -> Build {
-    let store::Build { id, workspace: _, name, status, error, size_mb, cpus, memory_mib, bytes, image_ref, .. } = build;
+fn render(build: store::BuildRow) -> Build {
+    let store::BuildRow { id, workspace: _, name, status, error, size_mb, cpus, memory_mib, bytes, image_ref, .. } =
+        build;
     Build {
         id: id.to_string(),
         name: name.to_string(),

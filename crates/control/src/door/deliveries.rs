@@ -18,7 +18,7 @@ use crate::{
     Control,
     app::no_delivery,
     limits::{WEBHOOK_LIST_DEFAULT, WEBHOOK_LIST_MAX},
-    store::{self, Shown, Stage},
+    store::{self, DeliveryFilter, DeliveryStage},
 };
 
 /// The `{delivery}` of a route.
@@ -52,7 +52,7 @@ pub async fn dead(
     Authenticated(caller): Authenticated,
     uri: Uri,
 ) -> Answer<Json<Vec<Delivery>>> {
-    Ok(Json(found(&control, &caller, None, Shown::Dead, &uri).await?))
+    Ok(Json(found(&control, &caller, None, DeliveryFilter::Dead, &uri).await?))
 }
 
 /// Shows one delivery.
@@ -77,7 +77,7 @@ async fn found(
     control: &Control,
     caller: &Caller,
     webhook: Option<WebhookId>,
-    shown: Shown,
+    shown: DeliveryFilter,
     uri: &Uri,
 ) -> Result<Vec<Delivery>, Fault> {
     let count = query_value(uri, "limit").map_or(Ok(WEBHOOK_LIST_DEFAULT), |text| {
@@ -88,13 +88,13 @@ async fn found(
     Ok(found.into_iter().map(render).collect())
 }
 
-fn shown(text: Option<&str>) -> Result<Shown, Fault> {
+fn shown(text: Option<&str>) -> Result<DeliveryFilter, Fault> {
     match text {
-        None | Some("") => Ok(Shown::All),
-        Some("pending") => Ok(Shown::Fresh),
-        Some("failed") => Ok(Shown::Failed),
-        Some("delivered") => Ok(Shown::Delivered),
-        Some("dead") => Ok(Shown::Dead),
+        None | Some("") => Ok(DeliveryFilter::All),
+        Some("pending") => Ok(DeliveryFilter::Fresh),
+        Some("failed") => Ok(DeliveryFilter::Failed),
+        Some("delivered") => Ok(DeliveryFilter::Delivered),
+        Some("dead") => Ok(DeliveryFilter::Dead),
         Some(_) => Err(bad("status must be pending, failed, delivered or dead")),
     }
 }
@@ -103,13 +103,13 @@ fn bad(text: impl Into<String>) -> Fault {
     Fault::new(FaultKind::Caller, "webhook.bad_query", text)
 }
 
-fn render(delivery: store::Delivery) -> Delivery {
-    let store::Delivery { id, webhook, event_id, kind, sequence, body, stage, tries, .. } = delivery;
+fn render(delivery: store::DeliveryRow) -> Delivery {
+    let store::DeliveryRow { id, webhook, event_id, kind, sequence, body, stage, tries, .. } = delivery;
     let status = match stage {
-        Stage::Pending if tries == 0 => "pending",
-        Stage::Pending => "failed",
-        Stage::Delivered => "delivered",
-        Stage::Dead => "dead",
+        DeliveryStage::Pending if tries == 0 => "pending",
+        DeliveryStage::Pending => "failed",
+        DeliveryStage::Delivered => "delivered",
+        DeliveryStage::Dead => "dead",
     };
     Delivery {
         id: id.to_string(),
@@ -119,7 +119,7 @@ fn render(delivery: store::Delivery) -> Delivery {
         sequence,
         status: status.to_owned(),
         created_at: rfc3339(delivery.created_at_ns),
-        next_attempt_at: (stage == Stage::Pending).then(|| rfc3339(delivery.next_at_ns)),
+        next_attempt_at: (stage == DeliveryStage::Pending).then(|| rfc3339(delivery.next_at_ns)),
         finished_at: delivery.finished_at_ns.map(rfc3339),
         attempts: delivery.attempts.into_iter().map(render_attempt).collect(),
         event: serde_json::from_str(&body).unwrap_or_default(),

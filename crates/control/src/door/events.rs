@@ -15,7 +15,7 @@ use pandastack_wire_public::{Event, EventList, sse};
 use super::caller::Authenticated;
 use crate::{
     Control,
-    events::{Follower, SandboxEvent},
+    events::{EventFollower, SandboxEvent},
     limits::{EVENTS_PER_SANDBOX_MAX, KEEPALIVE},
 };
 
@@ -55,7 +55,7 @@ pub async fn list(
 
 struct Telling {
     id: SandboxId,
-    follower: Follower,
+    follower: EventFollower,
     _place: Place,
 }
 

@@ -8,7 +8,7 @@ use pandastack_wire_public::{Fork, ForkFailure, ForkRequest, ForkTree, PromoteRe
 use super::{caller::Authenticated, sandboxes::render};
 use crate::{
     Control,
-    app::{Family, Forks},
+    app::{ForkGrouping, ForkResult},
 };
 
 /// Makes one running copy, or several independent ones.
@@ -19,8 +19,8 @@ pub async fn fork(
     body: Body,
 ) -> Answer<(StatusCode, Json<Fork>)> {
     let wish = optional_json_body::<ForkRequest>(body).await?.forks()?;
-    let Forks { parent, layer, tree: _, at_ns, children, failures } =
-        control.fork(&caller, id, wish, Family::Loose).await?;
+    let ForkResult { parent, layer, tree: _, at_ns, children, failures } =
+        control.fork(&caller, id, wish, ForkGrouping::Loose).await?;
     let children: Vec<_> = children.into_iter().map(render).collect();
     let sandbox = children.first().cloned().ok_or_else(|| Fault::bug("a fork returned no children"))?;
     let fork = Fork {
@@ -42,8 +42,8 @@ pub async fn tree(
     body: Body,
 ) -> Answer<(StatusCode, Json<ForkTree>)> {
     let wish = optional_json_body::<ForkRequest>(body).await?.tree()?;
-    let Forks { parent, layer, tree, at_ns, children, failures } =
-        control.fork(&caller, id, wish, Family::Tree).await?;
+    let ForkResult { parent, layer, tree, at_ns, children, failures } =
+        control.fork(&caller, id, wish, ForkGrouping::Tree).await?;
     let tree = ForkTree {
         tree_id: tree.unwrap_or_default(),
         parent_id: parent.to_string(),

@@ -8,12 +8,12 @@ use axum::{
 };
 use pandastack_door::http::{Answer, flag, optional_json_body};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_public::{ApiKey, ApiKeys, CreateApiKey, KeyAsk, rfc3339};
+use pandastack_wire_public::{ApiKey, ApiKeys, CreateApiKey, KeySpec, rfc3339};
 
 use super::caller::Authenticated;
 use crate::{
     Control,
-    store::{LastKey, StoredKey},
+    store::{LastKey, ListedKey},
 };
 
 /// Makes a key. This is the only answer that shows it.
@@ -22,7 +22,7 @@ pub async fn create(
     Authenticated(caller): Authenticated,
     body: Body,
 ) -> Answer<(StatusCode, Json<ApiKey>)> {
-    let ask = KeyAsk::try_from(optional_json_body::<CreateApiKey>(body).await?)?;
+    let ask = KeySpec::try_from(optional_json_body::<CreateApiKey>(body).await?)?;
     let made = control.make_key(&caller, &ask).await?;
     let shown = ApiKey { token: Some(made.key.reveal().clone()), ..render(made.stored, None) };
     Ok((StatusCode::CREATED, Json(shown)))
@@ -48,8 +48,8 @@ pub async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn render(key: StoredKey, current: Option<&str>) -> ApiKey {
-    let StoredKey { id, prefix, label, created_at_ns, created_by, last_used_at_ns, expires_at_ns } = key;
+fn render(key: ListedKey, current: Option<&str>) -> ApiKey {
+    let ListedKey { id, prefix, label, created_at_ns, created_by, last_used_at_ns, expires_at_ns } = key;
     ApiKey {
         current: current == Some(id.as_str()),
         id,

@@ -18,8 +18,8 @@ use super::caller::Authenticated;
 use crate::{
     Control,
     limits::{HEALTH_MAX, SERIES_SPAN_MAX},
-    meters::{Meters, Reading},
-    series::{Baseline, Span},
+    meters::{MeterReading, Meters},
+    series::{SeriesRange, UsageBaseline},
 };
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -77,7 +77,7 @@ pub async fn prometheus(State(control): State<Control>) -> Answer<Response> {
     let sandboxes = counted.map_err(Fault::from)?;
     let serving = sandboxes.iter().filter(|(state, _)| matches!(state.as_str(), "running" | "paused"));
     let machines = [serving.map(|(_, count)| count).sum(), status.standby as u64, status.blanks as u64];
-    let reading = Reading {
+    let reading = MeterReading {
         machines,
         sandboxes,
         memory_promised: status.memory_promised.get(),
@@ -102,7 +102,7 @@ async fn measured(control: &Control, id: SandboxId) -> Result<(MachineUsage, f64
     if let Some(percent) = known {
         return Ok((usage, percent));
     }
-    let baseline = Baseline::of(&usage, control.clock.now_ns());
+    let baseline = UsageBaseline::of(&usage, control.clock.now_ns());
     tokio::time::sleep(FIRST_LOOK).await;
     let usage = control.host.usage(id).await?.ok_or_else(none)?;
     let percent = baseline.percent(&usage, control.clock.now_ns()).unwrap_or(0.0);
@@ -110,7 +110,7 @@ async fn measured(control: &Control, id: SandboxId) -> Result<(MachineUsage, f64
 }
 
 /// Reads `from`, `to`, `range` and `step`.
-fn span(uri: &Uri, now_ns: u64) -> Result<(Span, &'static str), Fault> {
+fn span(uri: &Uri, now_ns: u64) -> Result<(SeriesRange, &'static str), Fault> {
     let bad = |code, text: &str| Err(Fault::new(FaultKind::Caller, code, text));
     let to = query_time(uri, "to")?.unwrap_or(now_ns) / NS_PER_SECOND;
     let range = match query_value(uri, "range").filter(|range| !range.is_empty()) {
@@ -133,7 +133,7 @@ fn span(uri: &Uri, now_ns: u64) -> Result<(Span, &'static str), Fault> {
     let asked = query_value(uri, "step").filter(|step| !step.is_empty());
     let step = STEPS.into_iter().find(|(name, _)| *name == asked.as_deref().unwrap_or(usual));
     match step {
-        Some((name, step)) => Ok((Span { from, to, step }, name)),
+        Some((name, step)) => Ok((SeriesRange { from, to, step }, name)),
         None => bad("metrics.bad_step", "step must be 15s, 1m, 5m or 1h"),
     }
 }
@@ -149,7 +149,7 @@ fn seconds(text: &str) -> Option<u64> {
     text[..text.len() - 1].parse::<u64>().ok()?.checked_mul(unit)
 }
 
-fn render(span: Span, step: &str, series: std::collections::BTreeMap<String, Vec<(u64, f64)>>) -> MetricSeries {
+fn render(span: SeriesRange, step: &str, series: std::collections::BTreeMap<String, Vec<(u64, f64)>>) -> MetricSeries {
     let time = |seconds: u64| rfc3339(seconds.saturating_mul(NS_PER_SECOND));
     MetricSeries { from: time(span.from), to: time(span.to), step: step.to_owned(), series }
 }

@@ -9,11 +9,11 @@ use axum::{
 use pandastack_door::http::{Answer, SandboxPath, base_of, json_body, public_base};
 use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId};
 use pandastack_wire_public::{
-    DeclarePort, DeclaredPort, Port, Preview, PreviewAsk, PreviewRequest, preview_path, proxy_path, rfc3339,
+    DeclarePort, DeclaredPort, Port, Preview, PreviewRequest, PreviewSpec, preview_path, proxy_path, rfc3339,
 };
 
 use super::caller::Authenticated;
-use crate::{Control, app::SeenPort};
+use crate::{Control, app::PortStatus};
 
 /// Lists listening and declared ports by number.
 pub async fn list(
@@ -64,7 +64,7 @@ pub async fn preview(
     headers: HeaderMap,
     body: Body,
 ) -> Answer<Json<Preview>> {
-    let ask = PreviewAsk::try_from(json_body::<PreviewRequest>(body).await?)?;
+    let ask = PreviewSpec::try_from(json_body::<PreviewRequest>(body).await?)?;
     let signed = control.sign_preview(&caller, id, &ask).await?;
     // Not the API's own host name: a sandbox must not share an origin with the API.
     let name = format!("{}.{}", signed.label, control.settings.preview_suffix);
@@ -78,8 +78,8 @@ pub async fn preview(
     }))
 }
 
-fn render(seen: SeenPort, id: SandboxId, base: &str) -> Port {
-    let SeenPort { port, label, listener } = seen;
+fn render(seen: PortStatus, id: SandboxId, base: &str) -> Port {
+    let PortStatus { port, label, listener } = seen;
     Port {
         port: port.get(),
         source: if label.is_some() { "user" } else { "detected" }.to_owned(),

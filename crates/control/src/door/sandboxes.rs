@@ -2,9 +2,9 @@
 
 use axum::{Json, body::Body, extract::State, http::StatusCode};
 use pandastack_door::http::{Answer, SandboxPath, json_body};
-use pandastack_model::{Access, Fault, SandboxState, Tier, VolumeMount};
+use pandastack_model::{Fault, SandboxState, Tier, VolumeAccess, VolumeMount};
 use pandastack_wire_public::{
-    CreateSandbox, Sandbox, SandboxAsk, VolumeAttachment, egress_list, rfc3339, visible_metadata,
+    CreateSandbox, CreateSandboxSpec, Sandbox, VolumeAttachment, egress_list, rfc3339, visible_metadata,
 };
 
 use super::caller::Authenticated;
@@ -16,7 +16,7 @@ pub async fn create(
     Authenticated(caller): Authenticated,
     body: Body,
 ) -> Answer<(StatusCode, Json<Sandbox>)> {
-    let wanted = SandboxAsk::try_from(json_body::<CreateSandbox>(body).await?)?;
+    let wanted = CreateSandboxSpec::try_from(json_body::<CreateSandbox>(body).await?)?;
     let intent = control.create(caller, wanted).await?;
     Ok((StatusCode::CREATED, Json(render(intent))))
 }
@@ -88,5 +88,5 @@ pub(super) fn render(intent: Intent) -> Sandbox {
 
 fn attachment((mount, name): (VolumeMount, String)) -> VolumeAttachment {
     let VolumeMount { volume: _, path, access } = mount;
-    VolumeAttachment { name, read_only: Some(access == Access::ReadOnly), mount_path: Some(path) }
+    VolumeAttachment { name, read_only: Some(access == VolumeAccess::ReadOnly), mount_path: Some(path) }
 }

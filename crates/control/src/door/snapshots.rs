@@ -56,9 +56,9 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn render(snapshot: store::Snapshot) -> Snapshot {
+fn render(snapshot: store::SnapshotRow) -> Snapshot {
     let id = snapshot.id();
-    let store::Snapshot { layer: _, workspace, sandbox, template, size: _, own, created_at_ns } = snapshot;
+    let store::SnapshotRow { layer: _, workspace, sandbox, template, size: _, own, created_at_ns } = snapshot;
     Snapshot {
         id,
         sandbox_id: sandbox.to_string(),

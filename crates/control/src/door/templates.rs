@@ -8,13 +8,13 @@ use axum::{
     http::StatusCode,
 };
 use pandastack_door::http::Answer;
-use pandastack_model::{Bytes, Fault, FaultKind};
+use pandastack_model::{ByteSize, Fault, FaultKind};
 use pandastack_wire_fleet::TemplateView;
 use pandastack_wire_public::{Template, rfc3339};
 use serde_json::{Value, json};
 
 use super::caller::Authenticated;
-use crate::{Control, build::Settings, store};
+use crate::{Control, build::TemplateSettings, store};
 
 /// Lists every template: the host's, then the caller's, each by name. A bare array, because a
 /// published client needs one.
@@ -62,7 +62,7 @@ fn global(view: TemplateView) -> Template {
     Template {
         rootfs_path: format!("templates/{name}"),
         name,
-        size_bytes: Bytes::mib(disk_mib).get(),
+        size_bytes: ByteSize::mib(disk_mib).get(),
         cpu: u32::from(cpus),
         memory_mb: memory_mib,
         is_global: true,
@@ -72,15 +72,15 @@ fn global(view: TemplateView) -> Template {
     }
 }
 
-fn render(template: store::Template) -> Template {
-    let store::Template { workspace, name, layer, base, size, disk_mib, settings, created_at_ns } = template;
+fn render(template: store::TemplateRow) -> Template {
+    let store::TemplateRow { workspace, name, layer, base, size, disk_mib, settings, created_at_ns } = template;
     let mut meta = describe(settings);
     meta.insert("layer".to_owned(), json!(layer));
     meta.insert("built_at".to_owned(), json!(rfc3339(created_at_ns)));
     Template {
         rootfs_path: format!("templates/{name}"),
         name: name.to_string(),
-        size_bytes: Bytes::mib(disk_mib).get(),
+        size_bytes: ByteSize::mib(disk_mib).get(),
         cpu: size.cpus,
         memory_mb: size.memory_mib,
         is_global: false,
@@ -90,8 +90,8 @@ fn render(template: store::Template) -> Template {
     }
 }
 
-fn describe(settings: Settings) -> BTreeMap<String, Value> {
-    let Settings { env, workdir, user, entrypoint, cmd, started, ports, labels } = settings;
+fn describe(settings: TemplateSettings) -> BTreeMap<String, Value> {
+    let TemplateSettings { env, workdir, user, entrypoint, cmd, started, ports, labels } = settings;
     let said = [
         ("env", json!(env)),
         ("workdir", json!(workdir)),

@@ -6,7 +6,7 @@ use pandastack_model::SandboxId;
 use pandastack_wire_public::{FamilyTree, TreeNode, rfc3339};
 
 use super::caller::Authenticated;
-use crate::{Control, store::Relative};
+use crate::{Control, store::FamilyMember};
 
 /// Shows ancestors, siblings and descendants, from the oldest down.
 pub async fn show(
@@ -20,8 +20,8 @@ pub async fn show(
     Ok(Json(FamilyTree { sandbox_id: id.to_string(), root_id: root.to_string(), nodes }))
 }
 
-fn render(relative: Relative, root: SandboxId) -> TreeNode {
-    let Relative { id, parent, status, template, created_at_ns, tree, index } = relative;
+fn render(relative: FamilyMember, root: SandboxId) -> TreeNode {
+    let FamilyMember { id, parent, status, template, created_at_ns, tree, index } = relative;
     TreeNode {
         id: id.to_string(),
         // The root's parent, if it had one, is no longer recorded.

@@ -13,7 +13,7 @@ use pandastack_wire_public::{CreateVolume, GrowVolume, Volume, rfc3339};
 use super::caller::Authenticated;
 use crate::{
     Control,
-    app::{SeenVolume, no_volume},
+    app::{VolumeStatus, no_volume},
 };
 
 /// Makes an empty volume.
@@ -66,8 +66,8 @@ fn named(path: Result<Path<String>, PathRejection>) -> Result<String, Fault> {
     path.map(|Path(name)| name).map_err(|_| no_volume("with this name"))
 }
 
-fn render(seen: SeenVolume) -> Volume {
-    let SeenVolume { volume, seen } = seen;
+fn render(seen: VolumeStatus) -> Volume {
+    let VolumeStatus { volume, seen } = seen;
     // The host's size is more accurate than the row's.
     let size = seen.as_ref().map_or(volume.size, |seen| seen.size);
     Volume {

@@ -95,18 +95,18 @@ pub async fn ping(
     Ok(Json(Ping { delivered: attempt.error.is_none(), event_id: event.to_string(), attempt: render_attempt(attempt) }))
 }
 
-pub(super) fn render_attempt(attempt: store::Sending) -> DeliveryAttempt {
-    let store::Sending { at_ns, took_ms, status, error, answer } = attempt;
+pub(super) fn render_attempt(attempt: store::TryRow) -> DeliveryAttempt {
+    let store::TryRow { at_ns, took_ms, status, error, answer } = attempt;
     DeliveryAttempt { at: rfc3339(at_ns), latency_ms: took_ms, status, error, answer }
 }
 
-fn render_with_secret(webhook: store::Webhook) -> Webhook {
+fn render_with_secret(webhook: store::WebhookRow) -> Webhook {
     let secret = Some(secret_text(&webhook.secret));
     Webhook { secret, ..render(webhook) }
 }
 
-fn render(webhook: store::Webhook) -> Webhook {
-    let store::Webhook { id, workspace: _, url, events, description, enabled, disabled_reason, .. } = webhook;
+fn render(webhook: store::WebhookRow) -> Webhook {
+    let store::WebhookRow { id, workspace: _, url, events, description, enabled, disabled_reason, .. } = webhook;
     Webhook {
         id: id.to_string(),
         url,

@@ -16,9 +16,9 @@ use pandastack_door::http::TRACEPARENT;
 use pandastack_kit::Scope;
 use tokio::time::timeout;
 
-use super::Target;
+use super::HttpTarget;
 use crate::{
-    dial::{Connection, DialError, Dialer, Place, Reach, Roots},
+    dial::{AddressPolicy, ConnectionTask, DialError, DialTarget, Dialer, TrustRoots},
     limits::{
         WEBHOOK_ANSWER_BYTES_MAX, WEBHOOK_ANSWER_MAX, WEBHOOK_ANSWER_READ_MAX, WEBHOOK_CONNECT_MAX,
         WEBHOOK_HEAD_BYTES_MAX,
@@ -26,8 +26,8 @@ use crate::{
 };
 
 /// A request to a receiver.
-pub struct Letter<'a> {
-    pub target: &'a Target,
+pub struct WebhookRequest<'a> {
+    pub target: &'a HttpTarget,
     pub id: String,
     pub seconds: u64,
     pub signatures: String,
@@ -38,7 +38,7 @@ pub struct Letter<'a> {
 
 /// The response of a receiver, or the reason why there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct WebhookResponse {
     pub status: Option<u16>,
     /// Why the delivery failed; `None` if it succeeded.
     pub error: Option<String>,
@@ -46,7 +46,7 @@ pub struct Sent {
 }
 
 /// Sends requests. Keeps no connections.
-pub struct Sender {
+pub struct WebhookSender {
     dialer: Dialer,
     scope: Scope,
 }
@@ -66,31 +66,31 @@ enum SendError {
     Slow,
 }
 
-impl Sender {
+impl WebhookSender {
     /// Makes a sender. Certificates are read at their first use.
-    pub fn new(reach: Reach, roots: Roots, scope: Scope) -> Self {
+    pub fn new(reach: AddressPolicy, roots: TrustRoots, scope: Scope) -> Self {
         Self { dialer: Dialer::new(reach, roots, scope.clone()), scope }
     }
 
-    pub fn reach(&self) -> Reach {
+    pub fn reach(&self) -> AddressPolicy {
         self.dialer.reach()
     }
 
     /// Sends a request and returns the result.
-    pub async fn send(&self, letter: Letter<'_>) -> Sent {
+    pub async fn send(&self, letter: WebhookRequest<'_>) -> WebhookResponse {
         let sent = match timeout(WEBHOOK_ANSWER_MAX, self.post(letter)).await {
             Ok(sent) => sent,
             Err(_) => Err(SendError::Slow),
         };
         match sent {
             Ok((response, _connection)) => read(response).await,
-            Err(error) => Sent { error: Some(chain(&error)), ..Sent::default() },
+            Err(error) => WebhookResponse { error: Some(chain(&error)), ..WebhookResponse::default() },
         }
     }
 
-    async fn post(&self, letter: Letter<'_>) -> Result<(Response<Incoming>, Connection), SendError> {
-        let Letter { target, .. } = letter;
-        let place = Place { host: target.host(), port: target.port(), tls: target.is_https() };
+    async fn post(&self, letter: WebhookRequest<'_>) -> Result<(Response<Incoming>, ConnectionTask), SendError> {
+        let WebhookRequest { target, .. } = letter;
+        let place = DialTarget { host: target.host(), port: target.port(), tls: target.is_https() };
         let opened = timeout(WEBHOOK_CONNECT_MAX, self.dialer.open(&place)).await;
         let stream = opened.map_err(|_| SendError::ConnectSlow)??;
         let mut builder = http1::Builder::new();
@@ -100,7 +100,7 @@ impl Sender {
             // The request reports the same error.
             let _ = connection.await;
         });
-        let carrying = Connection::of(carrying);
+        let carrying = ConnectionTask::of(carrying);
         let mut request = Request::post(letter.target.path_and_query())
             .header(HOST, letter.target.authority())
             .header(USER_AGENT, concat!("pandastack-webhooks/", env!("CARGO_PKG_VERSION")))
@@ -120,7 +120,7 @@ impl Sender {
 
 /// Reads the part of the response that is kept. Only the head decides the result, so a body that
 /// hangs or never ends has no effect.
-async fn read(response: Response<Incoming>) -> Sent {
+async fn read(response: Response<Incoming>) -> WebhookResponse {
     let status = response.status();
     let location = response.headers().get(LOCATION).map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
     let mut body = response.into_body();
@@ -147,7 +147,7 @@ async fn read(response: Response<Incoming>) -> Sent {
         }
         _ => Some(format!("answered {}", status.as_u16())),
     };
-    Sent { status: Some(status.as_u16()), error, answer: String::from_utf8_lossy(&kept).into_owned() }
+    WebhookResponse { status: Some(status.as_u16()), error, answer: String::from_utf8_lossy(&kept).into_owned() }
 }
 
 /// Renders an error and its causes in one line.
@@ -165,9 +165,9 @@ fn chain(error: &SendError) -> String {
 mod tests {
     use super::*;
 
-    async fn sent(reach: Reach, url: &str) -> Sent {
-        let target = Target::parse(url, Reach::Private).unwrap();
-        let letter = Letter {
+    async fn sent(reach: AddressPolicy, url: &str) -> WebhookResponse {
+        let target = HttpTarget::parse(url, AddressPolicy::Private).unwrap();
+        let letter = WebhookRequest {
             target: &target,
             id: "evt".into(),
             seconds: 1,
@@ -175,7 +175,7 @@ mod tests {
             body: "{}",
             cause: None,
         };
-        Sender::new(reach, Roots::Host, Scope::new()).send(letter).await
+        WebhookSender::new(reach, TrustRoots::Host, Scope::new()).send(letter).await
     }
 
     /// Simulates a name that was allowed when it was given and resolves to another address now.
@@ -184,13 +184,13 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0"] {
-            let sent = sent(Reach::Public, &format!("http://{host}:{port}/")).await;
+            let sent = sent(AddressPolicy::Public, &format!("http://{host}:{port}/")).await;
             assert!(sent.error.as_ref().is_some_and(|error| error.contains("not allowed")), "{host}: {sent:?}");
         }
         let silence = timeout(Duration::from_millis(50), listener.accept()).await;
         assert!(silence.is_err(), "not even a connection was made");
         let url = format!("http://127.0.0.1:{port}/");
-        let (sent, ()) = tokio::join!(sent(Reach::Private, &url), async {
+        let (sent, ()) = tokio::join!(sent(AddressPolicy::Private, &url), async {
             drop(listener.accept().await.unwrap());
         });
         assert!(sent.error.unwrap().starts_with("no valid HTTP response"));

@@ -6,7 +6,7 @@ use hmac::{Hmac, Mac};
 use pandastack_model::EventId;
 use sha2::Sha256;
 
-use crate::store::{Webhook, WebhookSecret};
+use crate::store::{WebhookRow, WebhookSecret};
 
 /// Prefix of every secret.
 const SECRET_PREFIX: &str = "whsec_";
@@ -18,7 +18,7 @@ pub fn secret_text(secret: &WebhookSecret) -> String {
 
 /// Returns the value of `webhook-signature`: one signature with the current secret, and one with
 /// the old secret while it is valid.
-pub fn signatures(webhook: &Webhook, id: EventId, at_ns: u64, body: &str) -> String {
+pub fn signatures(webhook: &WebhookRow, id: EventId, at_ns: u64, body: &str) -> String {
     let seconds = at_ns / 1_000_000_000;
     let present = sign(&webhook.secret, id, seconds, body);
     match &webhook.old_secret {

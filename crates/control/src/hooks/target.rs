@@ -7,19 +7,19 @@ use pandastack_model::{Fault, FaultKind};
 use url::{Host, Url};
 
 use crate::{
-    dial::{Reach, refused},
+    dial::{AddressPolicy, refused},
     limits::WEBHOOK_URL_BYTES_MAX,
 };
 
 /// The destination of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct HttpTarget {
     url: Url,
 }
 
-impl Target {
+impl HttpTarget {
     /// Parses an address. An address that is visibly not allowed is refused already here.
-    pub fn parse(text: &str, reach: Reach) -> Result<Self, Fault> {
+    pub fn parse(text: &str, reach: AddressPolicy) -> Result<Self, Fault> {
         if text.len() > WEBHOOK_URL_BYTES_MAX {
             return Err(bad(format!("url must have at most {WEBHOOK_URL_BYTES_MAX} bytes")));
         }
@@ -39,7 +39,7 @@ impl Target {
         }
         url.set_fragment(None);
         let target = Self { url };
-        if reach == Reach::Public {
+        if reach == AddressPolicy::Public {
             target.check_name()?;
         }
         Ok(target)
@@ -112,17 +112,17 @@ fn not_allowed(why: &str) -> Fault {
 mod tests {
     use super::*;
 
-    fn code(text: &str, reach: Reach) -> Option<&'static str> {
-        Target::parse(text, reach).err().map(|fault| fault.code)
+    fn code(text: &str, reach: AddressPolicy) -> Option<&'static str> {
+        HttpTarget::parse(text, reach).err().map(|fault| fault.code)
     }
 
     #[test]
     fn addresses_are_taken_apart() {
-        let target = Target::parse("https://Hooks.example:8443/a b?x=1#secret", Reach::Public).unwrap();
+        let target = HttpTarget::parse("https://Hooks.example:8443/a b?x=1#secret", AddressPolicy::Public).unwrap();
         assert_eq!((target.host().as_str(), target.port(), target.is_https()), ("hooks.example", 8443, true));
         assert_eq!(target.authority(), "hooks.example:8443");
         assert_eq!(target.path_and_query(), "/a%20b?x=1");
-        let target = Target::parse("http://[2606:4700::1]", Reach::Public).unwrap();
+        let target = HttpTarget::parse("http://[2606:4700::1]", AddressPolicy::Public).unwrap();
         assert_eq!((target.host().as_str(), target.authority().as_str()), ("2606:4700::1", "[2606:4700::1]"));
         assert_eq!((target.port(), target.path_and_query().as_str()), (80, "/"));
     }
@@ -143,9 +143,12 @@ mod tests {
             "gopher://a.example",
             "javascript:alert(1)",
         ] {
-            assert_eq!(code(text, Reach::Private), Some("webhook.bad_url"), "{text}");
+            assert_eq!(code(text, AddressPolicy::Private), Some("webhook.bad_url"), "{text}");
         }
-        assert_eq!(code(&format!("http://a.example/{}", "x".repeat(2048)), Reach::Public), Some("webhook.bad_url"));
+        assert_eq!(
+            code(&format!("http://a.example/{}", "x".repeat(2048)), AddressPolicy::Public),
+            Some("webhook.bad_url")
+        );
     }
 
     #[test]
@@ -169,8 +172,8 @@ mod tests {
             "[fd00:ec2::254]",
         ] {
             let text = format!("http://{host}/latest");
-            assert_eq!(code(&text, Reach::Public), Some("webhook.address_not_allowed"), "{text}");
-            assert_eq!(code(&text, Reach::Private), None, "{text}");
+            assert_eq!(code(&text, AddressPolicy::Public), Some("webhook.address_not_allowed"), "{text}");
+            assert_eq!(code(&text, AddressPolicy::Private), None, "{text}");
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::{
     Control,
-    store::{Made, StoreError, Unfinished},
+    store::{ResourceKind, StoreError, UnfinishedOperation},
 };
 
 /// The code with which a host refuses to remove a volume that a sandbox uses. The interrupted
@@ -26,12 +26,12 @@ pub async fn finish(control: &Control) -> Result<(), StoreError> {
         }
     }
     for (volume, unfinished) in control.store.unfinished_volumes().await? {
-        match (unfinished, control.unmake(volume.id).await) {
+        match (unfinished, control.remove_volume_disk(volume.id).await) {
             (_, Ok(())) => {}
-            (Unfinished::Delete, Err(fault)) if fault.code == ATTACHED => {
+            (UnfinishedOperation::Delete, Err(fault)) if fault.code == ATTACHED => {
                 control.store.show_volume(volume.id, volume.size).await?;
             }
-            (Unfinished::Make | Unfinished::Delete, Err(fault)) => {
+            (UnfinishedOperation::Make | UnfinishedOperation::Delete, Err(fault)) => {
                 tracing::warn!(volume = %volume.id, %fault, "could not remove an unfinished volume");
             }
         }
@@ -45,7 +45,7 @@ pub async fn finish(control: &Control) -> Result<(), StoreError> {
 async fn take_back(control: &Control) -> Result<(), StoreError> {
     for (attempt, made) in control.store.unfinished_attempts().await? {
         let mut clean = true;
-        if made.iter().any(|(kind, _)| *kind == Made::InGuest) {
+        if made.iter().any(|(kind, _)| *kind == ResourceKind::InGuest) {
             // The result may exist in the guest under a name that only the lost response had. A
             // repeated request is told so, and its caller can check.
             control.store.answer_attempt(&attempt, LOST_STATUS, None).await?;

@@ -1,7 +1,7 @@
 //! Records the host's events. Apart from deletes and undone creates, only this task changes the
 //! state of a row after its sandbox has started.
 
-use pandastack_kit::trace::{self, Here, Trace};
+use pandastack_kit::trace::{self, Trace, TracePosition};
 use pandastack_model::{EventKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::{HostEvent, RemovedBy, SandboxView};
 use serde_json::json;
@@ -13,16 +13,16 @@ use tokio::sync::{
 use super::catch_up;
 use crate::{
     Control,
-    app::Settle,
+    app::ReconcileRequest,
     limits::DELETED_REMEMBERED,
-    store::{Seen, StoreError},
+    store::{HostReport, StoreError},
 };
 
 /// Follows the host's events, and requests to refresh one sandbox, until shutdown.
 pub async fn listen(
     control: Control,
     mut events: broadcast::Receiver<HostEvent>,
-    mut unsettled: mpsc::Receiver<Settle>,
+    mut unreconciled: mpsc::Receiver<ReconcileRequest>,
 ) {
     let token = control.scope.token();
     loop {
@@ -39,7 +39,7 @@ pub async fn listen(
                 }
                 Err(RecvError::Closed) => return,
             },
-            Some(settle) = unsettled.recv() => look(&control, settle).await,
+            Some(reconcile) = unreconciled.recv() => look(&control, reconcile).await,
         };
         if let Err(error) = written {
             tracing::error!(%error, cause = ?std::error::Error::source(&error), "could not record a host event");
@@ -48,10 +48,10 @@ pub async fn listen(
 }
 
 /// Returns the trace of the request that caused an event.
-fn cause(event: &HostEvent) -> Option<Here> {
+fn cause(event: &HostEvent) -> Option<TracePosition> {
     match event {
         HostEvent::Changed { cause, .. } | HostEvent::Removed { cause, .. } => {
-            Some(Here::silent(Trace::parse(cause.as_deref()?)?))
+            Some(TracePosition::silent(Trace::parse(cause.as_deref()?)?))
         }
         HostEvent::Failed { .. } | HostEvent::Denied { .. } => None,
     }
@@ -83,8 +83,8 @@ async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
     }
 }
 
-async fn look(control: &Control, settle: Settle) -> Result<(), StoreError> {
-    let Settle { id, done, here } = settle;
+async fn look(control: &Control, reconcile: ReconcileRequest) -> Result<(), StoreError> {
+    let ReconcileRequest { id, done, here } = reconcile;
     let written = trace::within(here, refresh(control, id)).await;
     // The caller may have stopped waiting.
     let _ = done.map(|done| done.send(()));
@@ -110,7 +110,7 @@ pub(super) async fn write_state(control: &Control, view: &SandboxView, told: &Sa
         | SandboxState::Asleep
         | SandboxState::Waking
         | SandboxState::Failed { .. } => {
-            let kind = control.store.mark_state(Seen { view, told, at_ns: control.clock.now_ns() }).await?;
+            let kind = control.store.mark_state(HostReport { view, told, at_ns: control.clock.now_ns() }).await?;
             if kind == Some(EventKind::Woken)
                 && let Some((workspace, template)) = control.store.owner(view.id).await?
             {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pandastack_model::SandboxState;
 
-use crate::{Control, limits::SAMPLE_EVERY, series::Sampled};
+use crate::{Control, limits::SAMPLE_EVERY, series::SandboxSample};
 
 /// Takes samples until shutdown.
 pub async fn sample(control: Control) {
@@ -22,14 +22,14 @@ impl Control {
     /// Takes one sample of all sandboxes.
     pub async fn sample(&self) {
         let mut usages: HashMap<_, _> = self.host.usages().await.into_iter().map(|usage| (usage.id, usage)).collect();
-        let population = match self.store.population().await {
+        let population = match self.store.sandbox_states().await {
             Ok(population) => population,
             Err(error) => {
                 tracing::warn!(%error, "could not take a metrics sample");
                 return;
             }
         };
-        let sampled = population.into_iter().map(|(id, workspace, state)| Sampled {
+        let sampled = population.into_iter().map(|(id, workspace, state)| SandboxSample {
             id,
             workspace,
             running: state == SandboxState::Running,

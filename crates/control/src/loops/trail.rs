@@ -47,7 +47,7 @@ async fn write(control: &Control, batch: &[AuditRow]) {
 /// Removes entries that are too old or too many.
 pub async fn prune(control: &Control) {
     let before_ns = control.clock.now_ns().saturating_sub(AUDIT_AGE_MAX.as_nanos() as u64);
-    if let Err(error) = control.store.prune_deeds(before_ns, AUDIT_ENTRIES_PER_WORKSPACE_MAX).await {
+    if let Err(error) = control.store.prune_audit_entries(before_ns, AUDIT_ENTRIES_PER_WORKSPACE_MAX).await {
         tracing::warn!(%error, "could not delete old audit entries");
     }
 }

@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use pandastack_model::SandboxId;
 
-use crate::store::Relative;
+use crate::store::FamilyMember;
 
 /// Returns the family from its oldest known member down, parents before their children. Returns
 /// `None` if the sandbox is unknown.
-pub fn family(everybody: Vec<Relative>, id: SandboxId) -> Option<Vec<Relative>> {
-    let mut known: HashMap<SandboxId, Relative> = everybody.iter().map(|one| (one.id, one.clone())).collect();
+pub fn family(everybody: Vec<FamilyMember>, id: SandboxId) -> Option<Vec<FamilyMember>> {
+    let mut known: HashMap<SandboxId, FamilyMember> = everybody.iter().map(|one| (one.id, one.clone())).collect();
     let mut children: HashMap<SandboxId, Vec<SandboxId>> = HashMap::new();
     for one in &everybody {
         if let Some(parent) = one.parent {
@@ -27,7 +27,7 @@ pub fn family(everybody: Vec<Relative>, id: SandboxId) -> Option<Vec<Relative>> 
     Some(order)
 }
 
-fn oldest(known: &HashMap<SandboxId, Relative>, id: SandboxId) -> Option<SandboxId> {
+fn oldest(known: &HashMap<SandboxId, FamilyMember>, id: SandboxId) -> Option<SandboxId> {
     let (mut at, mut met) = (known.get(&id)?, HashSet::from([id]));
     while let Some(parent) = at.parent.and_then(|parent| known.get(&parent)) {
         if !met.insert(parent.id) {
@@ -42,8 +42,8 @@ fn oldest(known: &HashMap<SandboxId, Relative>, id: SandboxId) -> Option<Sandbox
 mod tests {
     use super::*;
 
-    fn member(id: SandboxId, parent: Option<SandboxId>) -> Relative {
-        Relative {
+    fn member(id: SandboxId, parent: Option<SandboxId>) -> FamilyMember {
+        FamilyMember {
             id,
             parent,
             status: "running".into(),
@@ -54,7 +54,7 @@ mod tests {
         }
     }
 
-    fn ids(family: Option<Vec<Relative>>) -> Vec<SandboxId> {
+    fn ids(family: Option<Vec<FamilyMember>>) -> Vec<SandboxId> {
         family.unwrap().into_iter().map(|one| one.id).collect()
     }
 

@@ -2,25 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use pandastack_model::{Access, Fault, FaultKind, LayerId, Origin, SandboxId, SandboxSpec, SandboxState, VolumeMount};
+use pandastack_model::{
+    Fault, FaultKind, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, VolumeAccess, VolumeMount,
+};
 use pandastack_wire_public::{
-    ForkWish,
+    ForkSpec,
     metadata::{FORK_INDEX, FORK_PARENT_ID, FORK_TREE_ID, FORK_TREE_ROLE, FORKED_FROM},
 };
 
 use super::full;
-use crate::store::{IdleLimit, Intent, Lineage, Observed};
+use crate::store::{IdleLimit, Intent, Lineage, StartReport};
 
 /// Input of the decision: the current state.
-pub struct ForkView {
+pub struct ForkState {
     pub parent: Intent,
     pub sandboxes: u64,
     pub sandboxes_max: u64,
 }
 
 /// The request, with the ids and the time already chosen.
-pub struct ForkPlanAsk {
-    pub wish: ForkWish,
+pub struct ForkPlanRequest {
+    pub wish: ForkSpec,
     /// One id for each child.
     pub ids: Vec<SandboxId>,
     pub layer: LayerId,
@@ -30,7 +32,7 @@ pub struct ForkPlanAsk {
 }
 
 /// Returns the children to commit, ordered by index, or the reason for a refusal.
-pub fn fork(view: &ForkView, ask: &ForkPlanAsk) -> Result<Vec<Intent>, Fault> {
+pub fn fork(view: &ForkState, ask: &ForkPlanRequest) -> Result<Vec<Intent>, Fault> {
     assert_eq!(ask.ids.len(), ask.wish.count, "one id for each child");
     if view.sandboxes + ask.ids.len() as u64 > view.sandboxes_max {
         return Err(full());
@@ -40,7 +42,7 @@ pub fn fork(view: &ForkView, ask: &ForkPlanAsk) -> Result<Vec<Intent>, Fault> {
     Ok(ask.ids.iter().enumerate().map(child).collect())
 }
 
-fn one(view: &ForkView, ask: &ForkPlanAsk, index: usize, id: SandboxId, mounts: &[VolumeMount]) -> Intent {
+fn one(view: &ForkState, ask: &ForkPlanRequest, index: usize, id: SandboxId, mounts: &[VolumeMount]) -> Intent {
     let parent = &view.parent;
     let kept = IdleLimit { ttl_seconds: parent.spec.ttl_seconds, persistent: parent.spec.persistent };
     // Branches that are never promoted must end by themselves, even if the parent is persistent.
@@ -55,7 +57,7 @@ fn one(view: &ForkView, ask: &ForkPlanAsk, index: usize, id: SandboxId, mounts: 
         spec: SandboxSpec {
             owner: Some(parent.workspace.owner()),
             template: parent.spec.template.clone(),
-            origin: Origin::Layer(ask.layer),
+            origin: SandboxOrigin::Layer(ask.layer),
             ttl_seconds: limit.ttl_seconds,
             persistent: limit.persistent,
             metadata: metadata(parent.id, ask, index),
@@ -74,13 +76,13 @@ fn one(view: &ForkView, ask: &ForkPlanAsk, index: usize, id: SandboxId, mounts: 
         },
         size: parent.size,
         state: SandboxState::Creating,
-        observed: Observed::default(),
+        observed: StartReport::default(),
     }
 }
 
 /// Adds the fork's own keys to the caller's metadata. The parent's metadata is not copied, because
 /// its labels are wrong on another sandbox.
-fn metadata(parent: SandboxId, ask: &ForkPlanAsk, index: usize) -> BTreeMap<String, String> {
+fn metadata(parent: SandboxId, ask: &ForkPlanRequest, index: usize) -> BTreeMap<String, String> {
     let mut metadata = ask.wish.metadata.clone();
     let mut set = |key: &str, value: String| metadata.insert(key.to_owned(), value);
     set(FORK_PARENT_ID, parent.to_string());
@@ -97,7 +99,7 @@ fn metadata(parent: SandboxId, ask: &ForkPlanAsk, index: usize) -> BTreeMap<Stri
 /// that writes to one cannot be forked.
 fn shared_volumes(parent: &Intent) -> Result<Vec<VolumeMount>, Fault> {
     let written = parent.spec.volumes.iter().zip(&parent.volume_names);
-    match written.into_iter().find(|(mount, _)| mount.access == Access::ReadWrite) {
+    match written.into_iter().find(|(mount, _)| mount.access == VolumeAccess::ReadWrite) {
         None => Ok(parent.spec.volumes.clone()),
         Some((_, name)) => {
             let text = format!(
@@ -115,7 +117,7 @@ mod tests {
     use pandastack_wire_fleet::WorkspaceId;
 
     use super::*;
-    use crate::store::Size;
+    use crate::store::MachineSize;
 
     fn parent() -> Intent {
         let spec = SandboxSpec {
@@ -136,17 +138,17 @@ mod tests {
             volume_names: Vec::new(),
             from_snapshot: Some("s".into()),
             lineage: Lineage::default(),
-            size: Size { cpus: 2, memory_mib: 512 },
+            size: MachineSize { cpus: 2, memory_mib: 512 },
             state: SandboxState::Running,
-            observed: Observed::default(),
+            observed: StartReport::default(),
         }
     }
 
     fn plan(parent: &Intent, count: usize, explore_ttl: Option<u64>, sandboxes: u64) -> Result<Vec<Intent>, Fault> {
-        let view = ForkView { parent: parent.clone(), sandboxes, sandboxes_max: 10 };
+        let view = ForkState { parent: parent.clone(), sandboxes, sandboxes_max: 10 };
         let metadata = [("mine".to_owned(), "1".to_owned())].into();
-        let ask = ForkPlanAsk {
-            wish: ForkWish { count, metadata, explore_ttl },
+        let ask = ForkPlanRequest {
+            wish: ForkSpec { count, metadata, explore_ttl },
             ids: (0..count).map(|_| SandboxId::random()).collect(),
             layer: LayerId::random(),
             tree: Some("t".into()),
@@ -197,10 +199,10 @@ mod tests {
     #[test]
     fn only_readers_of_volumes_are_copied() {
         let mut parent = parent();
-        let mount = VolumeMount { volume: VolumeId::random(), path: "/mnt/v".into(), access: Access::ReadOnly };
+        let mount = VolumeMount { volume: VolumeId::random(), path: "/mnt/v".into(), access: VolumeAccess::ReadOnly };
         (parent.spec.volumes, parent.volume_names) = (vec![mount], vec!["v".into()]);
         assert_eq!(plan(&parent, 1, None, 0).unwrap()[0].spec.volumes, parent.spec.volumes);
-        parent.spec.volumes[0].access = Access::ReadWrite;
+        parent.spec.volumes[0].access = VolumeAccess::ReadWrite;
         assert_eq!(plan(&parent, 1, None, 0).unwrap_err().code, "volume.attached");
     }
 }

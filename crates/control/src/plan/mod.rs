@@ -6,6 +6,6 @@ mod place;
 mod retry;
 
 pub use family::family;
-pub use fork::{ForkPlanAsk, ForkView, fork};
-pub use place::{Ask, View, full, place};
-pub use retry::{Try, after};
+pub use fork::{ForkPlanRequest, ForkState, fork};
+pub use place::{PlacementRequest, PlacementState, full, place};
+pub use retry::{DeliveryTry, after};

@@ -1,14 +1,14 @@
 //! Decides whether a sandbox may be created, and returns its intent.
 
 use pandastack_model::{
-    Fault, FaultKind, GuestPort, Origin, SandboxId, SandboxSpec, SandboxState, TemplateName, VolumeMount,
+    Fault, FaultKind, GuestPort, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, TemplateName, VolumeMount,
 };
 use pandastack_wire_fleet::{TemplateView, WorkspaceId};
-use pandastack_wire_public::{NamedMount, SandboxAsk, Start, declared_key, is_hidden};
+use pandastack_wire_public::{CreateSandboxSpec, MountSpec, SandboxSource, declared_key, is_hidden};
 
 use crate::{
     app::{no_snapshot, no_volume},
-    store::{Intent, Lineage, Observed, Size, Snapshot, Template, Volume},
+    store::{Intent, Lineage, MachineSize, SnapshotRow, StartReport, TemplateRow, VolumeRow},
 };
 
 /// Label of the ports that a template declares.
@@ -18,39 +18,40 @@ const EXPOSED: &str = "exposed";
 const NAMES_SHOWN_MAX: usize = 20;
 
 /// Input of the decision: the current state.
-pub struct View {
+pub struct PlacementState {
     pub templates: Vec<TemplateView>,
     /// The requested template, if it belongs to the caller's workspace.
-    pub own: Option<Template>,
+    pub own: Option<TemplateRow>,
     /// The requested snapshot, if it belongs to the caller's workspace.
-    pub snapshot: Option<Snapshot>,
+    pub snapshot: Option<SnapshotRow>,
     /// The requested volumes that belong to the caller's workspace.
-    pub volumes: Vec<Volume>,
+    pub volumes: Vec<VolumeRow>,
     pub sandboxes: u64,
     pub sandboxes_max: u64,
 }
 
 /// The request and its workspace, with the id and the time already chosen.
-pub struct Ask {
+pub struct PlacementRequest {
     pub id: SandboxId,
     pub workspace: WorkspaceId,
     pub created_at_ns: u64,
-    pub wanted: SandboxAsk,
+    pub wanted: CreateSandboxSpec,
 }
 
 /// The source and the size of a new sandbox.
-struct Beginning {
+struct SandboxStart {
     template: TemplateName,
-    origin: Origin,
-    size: Size,
+    origin: SandboxOrigin,
+    size: MachineSize,
     from_snapshot: Option<String>,
 }
 
 /// Returns the intent to commit, or the reason for a refusal.
-pub fn place(view: &View, ask: Ask) -> Result<Intent, Fault> {
-    let Ask { id, workspace, created_at_ns, wanted } = ask;
-    let SandboxAsk { start, ttl_seconds, persistent, mut metadata, env, egress, bandwidth_mbps, volumes } = wanted;
-    let Beginning { template, origin, size, from_snapshot } = begin(view, start)?;
+pub fn place(view: &PlacementState, ask: PlacementRequest) -> Result<Intent, Fault> {
+    let PlacementRequest { id, workspace, created_at_ns, wanted } = ask;
+    let CreateSandboxSpec { start, ttl_seconds, persistent, mut metadata, env, egress, bandwidth_mbps, volumes } =
+        wanted;
+    let SandboxStart { template, origin, size, from_snapshot } = begin(view, start)?;
     if let Some(own) = &view.own {
         let ports = own.settings.ports.iter().filter_map(|port| GuestPort::try_from(i64::from(*port)).ok());
         let declared = ports.filter(|port| !is_hidden(*port)).map(|port| (declared_key(port), EXPOSED.to_owned()));
@@ -83,7 +84,7 @@ pub fn place(view: &View, ask: Ask) -> Result<Intent, Fault> {
         lineage: Lineage::default(),
         size,
         state: SandboxState::Creating,
-        observed: Observed::default(),
+        observed: StartReport::default(),
     })
 }
 
@@ -92,23 +93,28 @@ pub fn full() -> Fault {
     Fault::new(FaultKind::Quota, "quota.sandboxes", "max sandboxes reached; delete one that is no longer needed")
 }
 
-fn begin(view: &View, start: Start) -> Result<Beginning, Fault> {
+fn begin(view: &PlacementState, start: SandboxSource) -> Result<SandboxStart, Fault> {
     match start {
-        Start::Template(name) if let Some(own) = view.own.as_ref().filter(|own| own.name == name) => {
-            Ok(Beginning { template: name, origin: Origin::Layer(own.layer), size: own.size, from_snapshot: None })
+        SandboxSource::Template(name) if let Some(own) = view.own.as_ref().filter(|own| own.name == name) => {
+            Ok(SandboxStart {
+                template: name,
+                origin: SandboxOrigin::Layer(own.layer),
+                size: own.size,
+                from_snapshot: None,
+            })
         }
-        Start::Template(name) => {
+        SandboxSource::Template(name) => {
             let known = view.templates.iter().find(|template| template.name == name.as_str());
             let known = known.ok_or_else(|| unknown_template(view, name.as_str()))?;
-            let size = Size { cpus: u32::from(known.cpus), memory_mib: known.memory_mib };
-            Ok(Beginning { template: name, origin: Origin::Template, size, from_snapshot: None })
+            let size = MachineSize { cpus: u32::from(known.cpus), memory_mib: known.memory_mib };
+            Ok(SandboxStart { template: name, origin: SandboxOrigin::Template, size, from_snapshot: None })
         }
         // The template may be deleted by now; the layer contains everything.
-        Start::Snapshot(_) => {
+        SandboxSource::Snapshot(_) => {
             let snapshot = view.snapshot.as_ref().ok_or_else(no_snapshot)?;
-            Ok(Beginning {
+            Ok(SandboxStart {
                 template: snapshot.template.clone(),
-                origin: Origin::Layer(snapshot.layer),
+                origin: SandboxOrigin::Layer(snapshot.layer),
                 size: snapshot.size,
                 from_snapshot: Some(snapshot.id()),
             })
@@ -116,8 +122,8 @@ fn begin(view: &View, start: Start) -> Result<Beginning, Fault> {
     }
 }
 
-fn attach(view: &View, wanted: Vec<NamedMount>) -> Result<(Vec<VolumeMount>, Vec<String>), Fault> {
-    let mount = |NamedMount { name, path, access }: NamedMount| {
+fn attach(view: &PlacementState, wanted: Vec<MountSpec>) -> Result<(Vec<VolumeMount>, Vec<String>), Fault> {
+    let mount = |MountSpec { name, path, access }: MountSpec| {
         let known = view.volumes.iter().find(|volume| volume.name == name.as_str());
         let known = known.ok_or_else(|| no_volume(name.as_str()))?;
         Ok((VolumeMount { volume: known.id, path, access }, known.name.clone()))
@@ -125,7 +131,7 @@ fn attach(view: &View, wanted: Vec<NamedMount>) -> Result<(Vec<VolumeMount>, Vec
     wanted.into_iter().map(mount).collect::<Result<Vec<_>, _>>().map(|mounts| mounts.into_iter().unzip())
 }
 
-fn unknown_template(view: &View, name: &str) -> Fault {
+fn unknown_template(view: &PlacementState, name: &str) -> Fault {
     let known: Vec<_> = view.templates.iter().map(|template| template.name.as_str()).take(NAMES_SHOWN_MAX).collect();
     let known = if known.is_empty() { "none yet".to_owned() } else { known.join(", ") };
     Fault::new(FaultKind::Caller, "template.unknown", format!("unknown template {name:?}; known: {known}"))
@@ -133,14 +139,14 @@ fn unknown_template(view: &View, name: &str) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use pandastack_model::{Bytes, LayerId};
+    use pandastack_model::{ByteSize, LayerId};
     use pandastack_wire_public::CreateSandbox;
     use serde_json::json;
 
     use super::*;
 
-    fn view(sandboxes: u64) -> View {
-        View {
+    fn view(sandboxes: u64) -> PlacementState {
+        PlacementState {
             templates: vec![TemplateView {
                 name: "base".into(),
                 layer: "l".into(),
@@ -156,9 +162,9 @@ mod tests {
         }
     }
 
-    fn ask(body: serde_json::Value) -> Ask {
+    fn ask(body: serde_json::Value) -> PlacementRequest {
         let wanted = serde_json::from_value::<CreateSandbox>(body).unwrap().try_into().unwrap();
-        Ask { id: SandboxId::random(), workspace: WorkspaceId("w".into()), created_at_ns: 1, wanted }
+        PlacementRequest { id: SandboxId::random(), workspace: WorkspaceId("w".into()), created_at_ns: 1, wanted }
     }
 
     fn check(template: &str, sandboxes: u64, expected: Result<u32, (FaultKind, &str)>) {
@@ -186,18 +192,18 @@ mod tests {
 
     #[test]
     fn a_snapshot_brings_its_own_template_and_size() {
-        let snapshot = Snapshot {
+        let snapshot = SnapshotRow {
             layer: LayerId::random(),
             workspace: WorkspaceId("w".into()),
             sandbox: SandboxId::random(),
             template: "gone".parse().unwrap(),
-            size: Size { cpus: 7, memory_mib: 77 },
-            own: Bytes::new(1),
+            size: MachineSize { cpus: 7, memory_mib: 77 },
+            own: ByteSize::new(1),
             created_at_ns: 0,
         };
-        let view = View { snapshot: Some(snapshot.clone()), ..view(0) };
+        let view = PlacementState { snapshot: Some(snapshot.clone()), ..view(0) };
         let intent = place(&view, ask(json!({"template": "base", "from_snapshot": "s"}))).unwrap();
-        assert_eq!((intent.size, intent.spec.origin), (snapshot.size, Origin::Layer(snapshot.layer)));
+        assert_eq!((intent.size, intent.spec.origin), (snapshot.size, SandboxOrigin::Layer(snapshot.layer)));
         assert_eq!((intent.spec.template.as_str(), intent.from_snapshot), ("gone", Some(snapshot.id())));
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     limits::{WEBHOOK_BACKOFF, WEBHOOK_FAILING_MAX},
-    store::{Stage, Verdict},
+    store::{DeliveryStage, TryEffect},
 };
 
 /// The status with which a receiver asks for no more deliveries.
@@ -11,7 +11,7 @@ const GONE: u16 = 410;
 
 /// One try and the history of its delivery.
 #[derive(Clone, Copy, Debug)]
-pub struct Try {
+pub struct DeliveryTry {
     pub delivered: bool,
     pub status: Option<u16>,
     /// Failed tries before this one.
@@ -24,10 +24,16 @@ pub struct Try {
 }
 
 /// Decides what follows a try.
-pub fn after(one: Try) -> Verdict {
-    let Try { delivered, status, tries, failing_since_ns, now_ns, dice } = one;
+pub fn after(one: DeliveryTry) -> TryEffect {
+    let DeliveryTry { delivered, status, tries, failing_since_ns, now_ns, dice } = one;
     if delivered {
-        return Verdict { stage: Stage::Delivered, tries, next_at_ns: now_ns, failing_since_ns: None, disable: None };
+        return TryEffect {
+            stage: DeliveryStage::Delivered,
+            tries,
+            next_at_ns: now_ns,
+            failing_since_ns: None,
+            disable: None,
+        };
     }
     let since_ns = failing_since_ns.unwrap_or(now_ns);
     let long = u128::from(now_ns.saturating_sub(since_ns)) >= WEBHOOK_FAILING_MAX.as_nanos();
@@ -41,10 +47,10 @@ pub fn after(one: Try) -> Verdict {
     };
     let pause = WEBHOOK_BACKOFF.get(tries as usize).filter(|_| disable.is_none());
     let (stage, next_at_ns) = match pause {
-        Some(pause) => (Stage::Pending, now_ns.saturating_add(jittered(pause.as_nanos() as u64, dice))),
-        None => (Stage::Dead, now_ns),
+        Some(pause) => (DeliveryStage::Pending, now_ns.saturating_add(jittered(pause.as_nanos() as u64, dice))),
+        None => (DeliveryStage::Dead, now_ns),
     };
-    Verdict { stage, tries: tries.saturating_add(1), next_at_ns, failing_since_ns: Some(since_ns), disable }
+    TryEffect { stage, tries: tries.saturating_add(1), next_at_ns, failing_since_ns: Some(since_ns), disable }
 }
 
 /// Varies a delay by up to a fifth in both directions.
@@ -60,8 +66,15 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn failure(tries: u32) -> Try {
-        Try { delivered: false, status: Some(500), tries, failing_since_ns: None, now_ns: 100 * SECOND, dice: 32_768 }
+    fn failure(tries: u32) -> DeliveryTry {
+        DeliveryTry {
+            delivered: false,
+            status: Some(500),
+            tries,
+            failing_since_ns: None,
+            now_ns: 100 * SECOND,
+            dice: 32_768,
+        }
     }
 
     #[test]
@@ -72,9 +85,16 @@ mod tests {
                 (verdict.stage, (verdict.next_at_ns - 100 * SECOND + SECOND / 2) / SECOND)
             })
             .collect();
-        let pending = |seconds| (Stage::Pending, seconds);
-        let expected =
-            [pending(5), pending(30), pending(120), pending(600), pending(3600), pending(21_600), (Stage::Dead, 0)];
+        let pending = |seconds| (DeliveryStage::Pending, seconds);
+        let expected = [
+            pending(5),
+            pending(30),
+            pending(120),
+            pending(600),
+            pending(3600),
+            pending(21_600),
+            (DeliveryStage::Dead, 0),
+        ];
         assert_eq!(pauses, expected);
     }
 
@@ -87,17 +107,20 @@ mod tests {
 
     #[test]
     fn success_heals_and_long_failure_disables() {
-        let fine = after(Try { delivered: true, failing_since_ns: Some(1), ..failure(3) });
-        assert_eq!((fine.stage, fine.failing_since_ns, fine.disable), (Stage::Delivered, None, None));
+        let fine = after(DeliveryTry { delivered: true, failing_since_ns: Some(1), ..failure(3) });
+        assert_eq!((fine.stage, fine.failing_since_ns, fine.disable), (DeliveryStage::Delivered, None, None));
         let first = after(failure(0));
         assert_eq!((first.failing_since_ns, &first.disable), (Some(100 * SECOND), &None));
         let days = |days: u64| {
             let now_ns = days * 86_400 * SECOND;
-            after(Try { failing_since_ns: Some(0), now_ns, ..failure(0) })
+            after(DeliveryTry { failing_since_ns: Some(0), now_ns, ..failure(0) })
         };
         assert!(days(2).disable.is_none());
-        assert_eq!((days(3).stage, days(3).disable.is_some(), days(3).failing_since_ns), (Stage::Dead, true, Some(0)));
-        let gone = after(Try { status: Some(410), ..failure(0) });
-        assert_eq!((gone.stage, gone.disable.is_some()), (Stage::Dead, true));
+        assert_eq!(
+            (days(3).stage, days(3).disable.is_some(), days(3).failing_since_ns),
+            (DeliveryStage::Dead, true, Some(0))
+        );
+        let gone = after(DeliveryTry { status: Some(410), ..failure(0) });
+        assert_eq!((gone.stage, gone.disable.is_some()), (DeliveryStage::Dead, true));
     }
 }

@@ -1,6 +1,6 @@
 //! Requests with an idempotency key: the request, its response, and the resources it made.
 
-use pandastack_door::{Attempt, Begun};
+use pandastack_door::{AttemptState, IdempotencyKey};
 use pandastack_wire_fleet::WorkspaceId;
 use sqlx::Row;
 
@@ -9,7 +9,7 @@ use crate::limits::{ATTEMPT_BYTES_PER_WORKSPACE_MAX, ATTEMPTS_PER_WORKSPACE_MAX}
 
 /// The kind of resource that a request makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum ResourceKind {
     Sandbox,
     Snapshot,
     Volume,
@@ -20,20 +20,27 @@ pub enum Made {
     InGuest,
 }
 
-impl Made {
+impl ResourceKind {
     fn as_str(self) -> &'static str {
         match self {
-            Made::Sandbox => "sandbox",
-            Made::Snapshot => "snapshot",
-            Made::Volume => "volume",
-            Made::Webhook => "webhook",
-            Made::Build => "build",
-            Made::InGuest => "in_guest",
+            ResourceKind::Sandbox => "sandbox",
+            ResourceKind::Snapshot => "snapshot",
+            ResourceKind::Volume => "volume",
+            ResourceKind::Webhook => "webhook",
+            ResourceKind::Build => "build",
+            ResourceKind::InGuest => "in_guest",
         }
     }
 
     fn from_str(text: &str) -> Option<Self> {
-        let all = [Made::Sandbox, Made::Snapshot, Made::Volume, Made::Webhook, Made::Build, Made::InGuest];
+        let all = [
+            ResourceKind::Sandbox,
+            ResourceKind::Snapshot,
+            ResourceKind::Volume,
+            ResourceKind::Webhook,
+            ResourceKind::Build,
+            ResourceKind::InGuest,
+        ];
         all.into_iter().find(|made| made.as_str() == text)
     }
 }
@@ -43,12 +50,12 @@ impl Store {
     /// a given time are removed.
     pub async fn begin_attempt(
         &self,
-        attempt: &Attempt,
+        attempt: &IdempotencyKey,
         digest: &str,
         now_ns: u64,
         forget_before_ns: u64,
-    ) -> Result<Begun, StoreError> {
-        let Attempt { workspace, key } = attempt;
+    ) -> Result<AttemptState, StoreError> {
+        let IdempotencyKey { workspace, key } = attempt;
         // Take the write lock at once: a transaction that reads first fails, instead of waiting,
         // while another writer is active.
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin an attempt"))?;
@@ -68,7 +75,7 @@ impl Store {
             .await
             .map_err(failed("reserve an idempotency key"))?;
         let begun = if done.rows_affected() == 1 {
-            Begun::New
+            AttemptState::New
         } else {
             let sql = "SELECT digest, status, answer FROM attempt WHERE workspace = ? AND key = ?";
             let row = sqlx::query(sql).bind(&workspace.0).bind(key).fetch_one(&mut *tx).await;
@@ -79,7 +86,12 @@ impl Store {
     }
 
     /// Records what a request is about to make, before it is made.
-    pub async fn note_made(&self, attempt: &Attempt, made: Made, ids: &[String]) -> Result<(), StoreError> {
+    pub async fn note_made(
+        &self,
+        attempt: &IdempotencyKey,
+        made: ResourceKind,
+        ids: &[String],
+    ) -> Result<(), StoreError> {
         for id in ids {
             sqlx::query(
                 "INSERT INTO attempt_made (workspace, key, kind, id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -96,8 +108,13 @@ impl Store {
     }
 
     /// Stores the response of a request. Past its limits the workspace loses its oldest responses.
-    pub async fn answer_attempt(&self, attempt: &Attempt, status: u16, body: Option<&[u8]>) -> Result<(), StoreError> {
-        let Attempt { workspace, key } = attempt;
+    pub async fn answer_attempt(
+        &self,
+        attempt: &IdempotencyKey,
+        status: u16,
+        body: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
+        let IdempotencyKey { workspace, key } = attempt;
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin to store a response"))?;
         sqlx::query("UPDATE attempt SET status = ?, answer = ? WHERE workspace = ? AND key = ?")
             .bind(i64::from(status))
@@ -133,7 +150,7 @@ impl Store {
     }
 
     /// Frees a key after a request that had no effect.
-    pub async fn drop_attempt(&self, attempt: &Attempt) -> Result<(), StoreError> {
+    pub async fn drop_attempt(&self, attempt: &IdempotencyKey) -> Result<(), StoreError> {
         for sql in [
             "DELETE FROM attempt WHERE workspace = ? AND key = ?",
             "DELETE FROM attempt_made WHERE workspace = ? AND key = ?",
@@ -149,7 +166,7 @@ impl Store {
     }
 
     /// Lists interrupted requests with the resources that they may have made.
-    pub async fn unfinished_attempts(&self) -> Result<Vec<(Attempt, Vec<(Made, String)>)>, StoreError> {
+    pub async fn unfinished_attempts(&self) -> Result<Vec<(IdempotencyKey, Vec<(ResourceKind, String)>)>, StoreError> {
         let rows = sqlx::query("SELECT workspace, key FROM attempt WHERE status IS NULL")
             .fetch_all(&self.pool)
             .await
@@ -157,7 +174,7 @@ impl Store {
         let mut found = Vec::new();
         for row in rows {
             let bad = failed("read an attempt");
-            let attempt = Attempt {
+            let attempt = IdempotencyKey {
                 workspace: WorkspaceId(row.try_get("workspace").map_err(&bad)?),
                 key: row.try_get("key").map_err(&bad)?,
             };
@@ -169,7 +186,7 @@ impl Store {
                 .map_err(failed("list what an attempt created"))?;
             let read = |row: &sqlx::sqlite::SqliteRow| {
                 let (kind, id): (String, String) = (row.try_get("kind").ok()?, row.try_get("id").ok()?);
-                Some((Made::from_str(&kind)?, id))
+                Some((ResourceKind::from_str(&kind)?, id))
             };
             found.push((attempt, made.iter().filter_map(read).collect()));
         }
@@ -177,14 +194,14 @@ impl Store {
     }
 }
 
-fn read(row: &sqlx::sqlite::SqliteRow, digest: &str) -> Result<Begun, StoreError> {
+fn read(row: &sqlx::sqlite::SqliteRow, digest: &str) -> Result<AttemptState, StoreError> {
     let bad = failed("read an attempt");
     let known: String = row.try_get("digest").map_err(&bad)?;
     let status: Option<i64> = row.try_get("status").map_err(&bad)?;
     let body: Option<Vec<u8>> = row.try_get("answer").map_err(&bad)?;
     Ok(match status {
-        _ if known != digest => Begun::Other,
-        None => Begun::InFlight,
-        Some(status) => Begun::Answered { status: u16::try_from(status).unwrap_or(500), body },
+        _ if known != digest => AttemptState::Other,
+        None => AttemptState::InFlight,
+        Some(status) => AttemptState::Answered { status: u16::try_from(status).unwrap_or(500), body },
     })
 }

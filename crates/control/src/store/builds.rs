@@ -8,7 +8,7 @@ use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
 
 /// A build as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Build {
+pub struct BuildRow {
     pub id: BuildId,
     pub workspace: WorkspaceId,
     pub name: TemplateName,
@@ -51,7 +51,7 @@ impl BuildStatus {
 
 /// Whether a build's row was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BuildBegun {
+pub enum BuildAdded {
     Yes,
     /// Another unfinished build has the same template name.
     Twin,
@@ -61,26 +61,26 @@ pub enum BuildBegun {
 
 /// A resource on the host that only builds use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holding {
+pub enum BuildResource {
     Sandbox(SandboxId),
     Layer(LayerId),
     Volume(VolumeId),
 }
 
-impl Holding {
+impl BuildResource {
     fn kind(self) -> &'static str {
         match self {
-            Holding::Sandbox(_) => "sandbox",
-            Holding::Layer(_) => "layer",
-            Holding::Volume(_) => "volume",
+            BuildResource::Sandbox(_) => "sandbox",
+            BuildResource::Layer(_) => "layer",
+            BuildResource::Volume(_) => "volume",
         }
     }
 
     pub(super) fn id(self) -> String {
         match self {
-            Holding::Sandbox(id) => id.to_string(),
-            Holding::Layer(id) => id.to_string(),
-            Holding::Volume(id) => id.to_string(),
+            BuildResource::Sandbox(id) => id.to_string(),
+            BuildResource::Layer(id) => id.to_string(),
+            BuildResource::Volume(id) => id.to_string(),
         }
     }
 }
@@ -89,7 +89,7 @@ const UNFINISHED: &str = "status NOT IN ('done', 'failed')";
 
 impl Store {
     /// Records an accepted build.
-    pub async fn begin_build(&self, build: &Build, under_way_max: u64) -> Result<BuildBegun, StoreError> {
+    pub async fn begin_build(&self, build: &BuildRow, under_way_max: u64) -> Result<BuildAdded, StoreError> {
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a build"))?;
         let sql = format!(
             "SELECT COUNT(*) AS held, COALESCE(SUM(name = ?), 0) AS twins FROM build WHERE workspace = ? AND {UNFINISHED}"
@@ -101,10 +101,10 @@ impl Store {
             .await
             .map_err(failed("count builds"))?;
         if column::<i64>(&row, "twins")? > 0 {
-            return Ok(BuildBegun::Twin);
+            return Ok(BuildAdded::Twin);
         }
         if from_sql(column(&row, "held")?) >= under_way_max {
-            return Ok(BuildBegun::Full);
+            return Ok(BuildAdded::Full);
         }
         let sql =
             "INSERT INTO build (id, workspace, name, status, size_mb, cpus, memory_mib, bytes, image_ref, started_at)
@@ -124,7 +124,7 @@ impl Store {
             .await
             .map_err(failed("record a build"))?;
         tx.commit().await.map_err(failed("commit a build"))?;
-        Ok(BuildBegun::Yes)
+        Ok(BuildAdded::Yes)
     }
 
     /// Records the progress of a build.
@@ -151,7 +151,7 @@ impl Store {
     }
 
     /// Finds one build of a workspace.
-    pub async fn find_build(&self, workspace: &WorkspaceId, id: BuildId) -> Result<Option<Build>, StoreError> {
+    pub async fn find_build(&self, workspace: &WorkspaceId, id: BuildId) -> Result<Option<BuildRow>, StoreError> {
         let row = sqlx::query("SELECT * FROM build WHERE id = ? AND workspace = ?")
             .bind(id.to_string())
             .bind(&workspace.0)
@@ -162,7 +162,7 @@ impl Store {
     }
 
     /// Lists a workspace's builds, newest first.
-    pub async fn list_builds(&self, workspace: &WorkspaceId) -> Result<Vec<Build>, StoreError> {
+    pub async fn list_builds(&self, workspace: &WorkspaceId) -> Result<Vec<BuildRow>, StoreError> {
         let rows = sqlx::query("SELECT * FROM build WHERE workspace = ? ORDER BY started_at DESC, id")
             .bind(&workspace.0)
             .fetch_all(&self.pool)
@@ -172,7 +172,7 @@ impl Store {
     }
 
     /// Lists every build that has not ended.
-    pub async fn unfinished_builds(&self) -> Result<Vec<Build>, StoreError> {
+    pub async fn unfinished_builds(&self) -> Result<Vec<BuildRow>, StoreError> {
         let sql = format!("SELECT * FROM build WHERE {UNFINISHED}");
         let rows = sqlx::query(sqlx::AssertSqlSafe(sql))
             .fetch_all(&self.pool)
@@ -196,7 +196,7 @@ impl Store {
     }
 
     /// Records a resource that is about to be made for a build.
-    pub async fn hold(&self, build: BuildId, holding: Holding) -> Result<(), StoreError> {
+    pub async fn hold(&self, build: BuildId, holding: BuildResource) -> Result<(), StoreError> {
         sqlx::query("INSERT INTO build_holding (id, kind, build) VALUES (?, ?, ?)")
             .bind(holding.id())
             .bind(holding.kind())
@@ -208,7 +208,7 @@ impl Store {
     }
 
     /// Forgets a resource that was removed.
-    pub async fn unhold(&self, holding: Holding) -> Result<(), StoreError> {
+    pub async fn forget_resource(&self, holding: BuildResource) -> Result<(), StoreError> {
         sqlx::query("DELETE FROM build_holding WHERE id = ?")
             .bind(holding.id())
             .execute(&self.pool)
@@ -218,7 +218,7 @@ impl Store {
     }
 
     /// Lists the resources of one build or of all, in the order in which they can be released.
-    pub async fn holdings(&self, build: Option<BuildId>) -> Result<Vec<Holding>, StoreError> {
+    pub async fn holdings(&self, build: Option<BuildId>) -> Result<Vec<BuildResource>, StoreError> {
         let sql = "SELECT id, kind FROM build_holding WHERE ? IS NULL OR build = ?
                    ORDER BY CASE kind WHEN 'sandbox' THEN 0 ELSE 1 END, id";
         let build = build.map(|build| build.to_string());
@@ -232,26 +232,26 @@ impl Store {
     }
 }
 
-fn read_holding(row: &SqliteRow) -> Result<Holding, StoreError> {
+fn read_holding(row: &SqliteRow) -> Result<BuildResource, StoreError> {
     let id: String = column(row, "id")?;
     let kind: String = column(row, "kind")?;
     let corrupt = || StoreError::Corrupt { id: id.clone(), field: "kind" };
     match kind.as_str() {
-        "sandbox" => id.parse().map(Holding::Sandbox).map_err(|_| corrupt()),
-        "layer" => id.parse().map(Holding::Layer).map_err(|_| corrupt()),
-        "volume" => id.parse().map(Holding::Volume).map_err(|_| corrupt()),
+        "sandbox" => id.parse().map(BuildResource::Sandbox).map_err(|_| corrupt()),
+        "layer" => id.parse().map(BuildResource::Layer).map_err(|_| corrupt()),
+        "volume" => id.parse().map(BuildResource::Volume).map_err(|_| corrupt()),
         _ => Err(corrupt()),
     }
 }
 
-fn read(row: &SqliteRow) -> Result<Build, StoreError> {
+fn read(row: &SqliteRow) -> Result<BuildRow, StoreError> {
     let id: String = column(row, "id")?;
     let corrupt = |field| StoreError::Corrupt { id: id.clone(), field };
     let text = |name| column::<String>(row, name);
     let number = |name| column::<i64>(row, name).map(from_sql);
     let maybe = |name| column::<Option<i64>>(row, name).map(|number| number.map(from_sql));
     let status = text("status")?;
-    Ok(Build {
+    Ok(BuildRow {
         id: id.parse().map_err(|_| corrupt("id"))?,
         workspace: WorkspaceId(text("workspace")?),
         name: text("name")?.parse().map_err(|_| corrupt("name"))?,

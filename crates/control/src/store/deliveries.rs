@@ -10,27 +10,27 @@ use crate::limits::{WEBHOOK_ATTEMPTS_KEPT_MAX, WEBHOOK_DEAD_KEPT_MAX, WEBHOOK_DE
 
 /// The delivery of one event to one webhook.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Delivery {
+pub struct DeliveryRow {
     pub id: DeliveryId,
     pub webhook: WebhookId,
     pub event_id: EventId,
     pub kind: String,
     pub sequence: u64,
     pub body: String,
-    pub stage: Stage,
+    pub stage: DeliveryStage,
     /// Failed tries since it was queued or replayed.
     pub tries: u32,
     pub next_at_ns: u64,
     pub created_at_ns: u64,
     pub finished_at_ns: Option<u64>,
-    pub attempts: Vec<Sending>,
+    pub attempts: Vec<TryRow>,
     /// The trace of the request that caused the event, as a `traceparent`.
     pub cause: Option<String>,
 }
 
 /// Progress of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum DeliveryStage {
     Pending,
     Delivered,
     Dead,
@@ -38,7 +38,7 @@ pub enum Stage {
 
 /// One try, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sending {
+pub struct TryRow {
     pub at_ns: u64,
     pub took_ms: u64,
     pub status: Option<u16>,
@@ -48,7 +48,7 @@ pub struct Sending {
 
 /// Which deliveries a list shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum DeliveryFilter {
     All,
     /// Never tried.
     Fresh,
@@ -69,8 +69,8 @@ pub struct DueWebhook {
 
 /// The effect of a try, decided by `plan::after`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    pub stage: Stage,
+pub struct TryEffect {
+    pub stage: DeliveryStage,
     pub tries: u32,
     pub next_at_ns: u64,
     pub failing_since_ns: Option<u64>,
@@ -122,7 +122,7 @@ impl Store {
     }
 
     /// Reads a delivery if it is still due.
-    pub async fn due_delivery(&self, id: DeliveryId, now_ns: u64) -> Result<Option<Delivery>, StoreError> {
+    pub async fn due_delivery(&self, id: DeliveryId, now_ns: u64) -> Result<Option<DeliveryRow>, StoreError> {
         let row = sqlx::query("SELECT * FROM webhook_delivery WHERE id = ? AND status = 'pending' AND next_at <= ?")
             .bind(id.to_string())
             .bind(to_sql(now_ns))
@@ -136,16 +136,16 @@ impl Store {
     /// meanwhile.
     pub async fn record_attempt(
         &self,
-        delivery: &Delivery,
-        attempt: Sending,
-        verdict: &Verdict,
+        delivery: &DeliveryRow,
+        attempt: TryRow,
+        verdict: &TryEffect,
     ) -> Result<(), StoreError> {
         let at_ns = attempt.at_ns.saturating_add(attempt.took_ms.saturating_mul(1_000_000));
         let mut attempts = delivery.attempts.clone();
         attempts.push(attempt);
         attempts.drain(..attempts.len().saturating_sub(WEBHOOK_ATTEMPTS_KEPT_MAX));
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin an attempt"))?;
-        let finished = (verdict.stage != Stage::Pending).then(|| to_sql(at_ns));
+        let finished = (verdict.stage != DeliveryStage::Pending).then(|| to_sql(at_ns));
         let sql = "UPDATE webhook_delivery SET status = ?, tries = ?, next_at = ?, finished_at = ?, attempts = ?
                    WHERE id = ?";
         sqlx::query(sql)
@@ -167,7 +167,7 @@ impl Store {
         if let Some(reason) = &verdict.disable {
             disable(&mut tx, delivery.webhook, reason, at_ns).await?;
         }
-        if verdict.stage != Stage::Pending {
+        if verdict.stage != DeliveryStage::Pending {
             prune(&mut tx, delivery.webhook).await?;
         }
         tx.commit().await.map_err(failed("commit an attempt"))
@@ -178,18 +178,18 @@ impl Store {
         &self,
         workspace: &WorkspaceId,
         webhook: Option<WebhookId>,
-        shown: Shown,
+        shown: DeliveryFilter,
         count: usize,
-    ) -> Result<Vec<Delivery>, StoreError> {
+    ) -> Result<Vec<DeliveryRow>, StoreError> {
         let sql = "SELECT * FROM webhook_delivery WHERE workspace = ?1 AND (?2 IS NULL OR webhook = ?2)
                        AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR (tries > 0) = ?4)
                    ORDER BY sequence DESC, id LIMIT ?5";
         let (status, tried) = match shown {
-            Shown::All => (None, None),
-            Shown::Fresh => (Some(Stage::Pending), Some(false)),
-            Shown::Failed => (Some(Stage::Pending), Some(true)),
-            Shown::Delivered => (Some(Stage::Delivered), None),
-            Shown::Dead => (Some(Stage::Dead), None),
+            DeliveryFilter::All => (None, None),
+            DeliveryFilter::Fresh => (Some(DeliveryStage::Pending), Some(false)),
+            DeliveryFilter::Failed => (Some(DeliveryStage::Pending), Some(true)),
+            DeliveryFilter::Delivered => (Some(DeliveryStage::Delivered), None),
+            DeliveryFilter::Dead => (Some(DeliveryStage::Dead), None),
         };
         let rows = sqlx::query(sql)
             .bind(&workspace.0)
@@ -204,7 +204,11 @@ impl Store {
     }
 
     /// Finds one delivery of a workspace.
-    pub async fn find_delivery(&self, workspace: &WorkspaceId, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
+    pub async fn find_delivery(
+        &self,
+        workspace: &WorkspaceId,
+        id: DeliveryId,
+    ) -> Result<Option<DeliveryRow>, StoreError> {
         let row = sqlx::query("SELECT * FROM webhook_delivery WHERE id = ? AND workspace = ?")
             .bind(id.to_string())
             .bind(&workspace.0)
@@ -251,7 +255,7 @@ async fn disable(tx: &mut SqliteConnection, webhook: WebhookId, reason: &str, at
 /// Removes the oldest ended deliveries. Dead ones have a limit of their own, so that successful
 /// deliveries do not displace them.
 async fn prune(tx: &mut SqliteConnection, webhook: WebhookId) -> Result<(), StoreError> {
-    let kept = [(Stage::Delivered, WEBHOOK_DELIVERED_KEPT_MAX), (Stage::Dead, WEBHOOK_DEAD_KEPT_MAX)];
+    let kept = [(DeliveryStage::Delivered, WEBHOOK_DELIVERED_KEPT_MAX), (DeliveryStage::Dead, WEBHOOK_DEAD_KEPT_MAX)];
     for (stage, most) in kept {
         let sql = "DELETE FROM webhook_delivery WHERE id IN (
                        SELECT id FROM webhook_delivery WHERE webhook = ? AND status = ?
@@ -267,26 +271,26 @@ async fn prune(tx: &mut SqliteConnection, webhook: WebhookId) -> Result<(), Stor
     Ok(())
 }
 
-fn word(stage: Stage) -> &'static str {
+fn word(stage: DeliveryStage) -> &'static str {
     match stage {
-        Stage::Pending => "pending",
-        Stage::Delivered => "delivered",
-        Stage::Dead => "dead",
+        DeliveryStage::Pending => "pending",
+        DeliveryStage::Delivered => "delivered",
+        DeliveryStage::Dead => "dead",
     }
 }
 
-fn read(row: &SqliteRow) -> Result<Delivery, StoreError> {
+fn read(row: &SqliteRow) -> Result<DeliveryRow, StoreError> {
     let id: String = column(row, "id")?;
     let corrupt = |field| StoreError::Corrupt { id: id.clone(), field };
     let text = |name| column::<String>(row, name);
     let number = |name| column::<i64>(row, name).map(from_sql);
     let stage = match text("status")?.as_str() {
-        "pending" => Stage::Pending,
-        "delivered" => Stage::Delivered,
-        "dead" => Stage::Dead,
+        "pending" => DeliveryStage::Pending,
+        "delivered" => DeliveryStage::Delivered,
+        "dead" => DeliveryStage::Dead,
         _ => return Err(corrupt("status")),
     };
-    Ok(Delivery {
+    Ok(DeliveryRow {
         id: id.parse().map_err(|_| corrupt("id"))?,
         webhook: text("webhook")?.parse().map_err(|_| corrupt("webhook"))?,
         event_id: text("event_id")?.parse().map_err(|_| corrupt("event_id"))?,

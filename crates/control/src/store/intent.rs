@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pandastack_model::{
-    Access, Egress, EgressRule, LayerId, Origin, SandboxId, SandboxSpec, SandboxState, VolumeMount,
+    Egress, EgressRule, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, VolumeAccess, VolumeMount,
 };
 use pandastack_wire_fleet::{SandboxView, WorkspaceId};
 use serde::{Deserialize, Serialize};
@@ -24,9 +24,9 @@ pub struct Intent {
     /// The snapshot that the request named.
     pub from_snapshot: Option<String>,
     pub lineage: Lineage,
-    pub size: Size,
+    pub size: MachineSize,
     pub state: SandboxState,
-    pub observed: Observed,
+    pub observed: StartReport,
 }
 
 /// The place of a sandbox in its family.
@@ -48,27 +48,27 @@ pub struct IdleLimit {
 
 /// The size of the machine, stored because published clients need it in every state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
+pub struct MachineSize {
     pub cpus: u32,
     pub memory_mib: u64,
 }
 
 /// The host's report when the sandbox started. Empty until then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Observed {
+pub struct StartReport {
     pub guest_ip: String,
     pub boot_ms: u64,
     pub boot_mode: String,
     pub isolation: String,
 }
 
-impl Size {
+impl MachineSize {
     pub fn of(view: &SandboxView) -> Self {
         Self { cpus: u32::from(view.cpus), memory_mib: view.memory_mib }
     }
 }
 
-impl Observed {
+impl StartReport {
     pub fn of(view: &SandboxView) -> Self {
         Self {
             guest_ip: view.guest_ip.clone(),
@@ -81,7 +81,7 @@ impl Observed {
 
 /// A volume of a sandbox, as the row stores it.
 #[derive(Serialize, Deserialize)]
-struct KeptMount {
+struct MountRow {
     name: String,
     volume: String,
     path: String,
@@ -90,11 +90,11 @@ struct KeptMount {
 
 /// Renders the volumes of an intent for its row.
 pub(super) fn volumes_to_sql(intent: &Intent) -> String {
-    let kept = |(mount, name): (&VolumeMount, &String)| KeptMount {
+    let kept = |(mount, name): (&VolumeMount, &String)| MountRow {
         name: name.clone(),
         volume: mount.volume.to_string(),
         path: mount.path.clone(),
-        read_only: mount.access == Access::ReadOnly,
+        read_only: mount.access == VolumeAccess::ReadOnly,
     };
     let mounts: Vec<_> = intent.spec.volumes.iter().zip(&intent.volume_names).map(kept).collect();
     serde_json::to_string(&mounts).expect("a list of plain texts is always JSON")
@@ -128,8 +128,8 @@ pub(super) fn read_id(row: &SqliteRow) -> Result<SandboxId, StoreError> {
 }
 
 /// Reads the columns with the host's report.
-pub(super) fn read_observed(row: &SqliteRow) -> Result<Observed, StoreError> {
-    Ok(Observed {
+pub(super) fn read_observed(row: &SqliteRow) -> Result<StartReport, StoreError> {
+    Ok(StartReport {
         guest_ip: column(row, "guest_ip")?,
         boot_ms: column::<i64>(row, "boot_ms").map(from_sql)?,
         boot_mode: column(row, "boot_mode")?,
@@ -151,7 +151,7 @@ pub(super) fn read_intent(row: &SqliteRow) -> Result<Intent, StoreError> {
         volume_names,
         from_snapshot: column(row, "from_snapshot")?,
         lineage: read_lineage(row, id)?,
-        size: Size { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
+        size: MachineSize { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
         state: read_state(row)?,
         observed: read_observed(row)?,
     })
@@ -178,7 +178,7 @@ fn read_spec(row: &SqliteRow, id: SandboxId, volumes: Vec<VolumeMount>) -> Resul
     Ok(SandboxSpec {
         owner: Some(WorkspaceId(workspace).owner()),
         template: template.parse().map_err(|_| corrupt("template"))?,
-        origin: layer.map_or(Origin::Template, Origin::Layer),
+        origin: layer.map_or(SandboxOrigin::Template, SandboxOrigin::Layer),
         ttl_seconds: column::<i64>(row, "ttl_seconds").map(from_sql)?,
         persistent: column(row, "persistent")?,
         metadata: map("metadata")?,
@@ -198,10 +198,10 @@ pub(super) fn read_egress(text: Option<String>) -> Option<Egress> {
 fn read_volumes(row: &SqliteRow, id: SandboxId) -> Result<(Vec<VolumeMount>, Vec<String>), StoreError> {
     let corrupt = || StoreError::Corrupt { id: id.to_string(), field: "volumes" };
     let text: String = column(row, "volumes")?;
-    let kept: Vec<KeptMount> = serde_json::from_str(&text).map_err(|_| corrupt())?;
-    let mount = |kept: KeptMount| {
+    let kept: Vec<MountRow> = serde_json::from_str(&text).map_err(|_| corrupt())?;
+    let mount = |kept: MountRow| {
         let volume = kept.volume.parse().map_err(|_| corrupt())?;
-        let access = if kept.read_only { Access::ReadOnly } else { Access::ReadWrite };
+        let access = if kept.read_only { VolumeAccess::ReadOnly } else { VolumeAccess::ReadWrite };
         Ok((VolumeMount { volume, path: kept.path, access }, kept.name))
     };
     kept.into_iter().map(mount).collect::<Result<Vec<_>, _>>().map(|mounts| mounts.into_iter().unzip())

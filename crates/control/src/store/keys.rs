@@ -21,7 +21,7 @@ pub struct KeyRow<'a> {
 
 /// A key as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredKey {
+pub struct ListedKey {
     pub id: String,
     pub prefix: String,
     pub label: String,
@@ -175,7 +175,7 @@ impl Store {
     }
 
     /// Lists the keys of a workspace that are not revoked, newest first.
-    pub async fn list_keys(&self, workspace: &WorkspaceId, limit: u64) -> Result<Vec<StoredKey>, StoreError> {
+    pub async fn list_keys(&self, workspace: &WorkspaceId, limit: u64) -> Result<Vec<ListedKey>, StoreError> {
         let sql = "SELECT * FROM api_key WHERE workspace = ? AND revoked_at IS NULL
                    ORDER BY created_at DESC, id LIMIT ?";
         let rows = sqlx::query(sql)
@@ -243,10 +243,10 @@ impl Store {
     }
 }
 
-fn read(row: &SqliteRow) -> Result<StoredKey, StoreError> {
+fn read(row: &SqliteRow) -> Result<ListedKey, StoreError> {
     let text = |name| column::<String>(row, name);
     let time = |name| row.try_get::<Option<i64>, _>(name).map_err(failed("read a key")).map(|at| at.map(from_sql));
-    Ok(StoredKey {
+    Ok(ListedKey {
         id: text("id")?,
         prefix: text("prefix")?,
         label: text("label")?,

@@ -14,7 +14,7 @@ use crate::limits::ANCESTORS_PER_WORKSPACE_MAX;
 
 /// One member of a family.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Relative {
+pub struct FamilyMember {
     pub id: SandboxId,
     pub parent: Option<SandboxId>,
     /// The name of the state; `deleted` for a sandbox that is known only because of descendants.
@@ -27,7 +27,7 @@ pub struct Relative {
 
 impl Store {
     /// Lists all sandboxes of a workspace, and its deleted ones that are still known.
-    pub async fn relatives(&self, workspace: &WorkspaceId) -> Result<Vec<Relative>, StoreError> {
+    pub async fn relatives(&self, workspace: &WorkspaceId) -> Result<Vec<FamilyMember>, StoreError> {
         let sql =
             "SELECT id, parent, status, template, created_at, fork_tree_id, fork_index FROM sandbox WHERE workspace = ?
                    UNION ALL
@@ -43,7 +43,7 @@ impl Store {
             let id = read_id(row)?;
             let parent: Option<String> = column(row, "parent")?;
             let corrupt = |_| StoreError::Corrupt { id: id.to_string(), field: "parent" };
-            Ok(Relative {
+            Ok(FamilyMember {
                 id,
                 parent: parent.map(|text| text.parse()).transpose().map_err(corrupt)?,
                 status: column(row, "status")?,

@@ -20,26 +20,26 @@ mod webhooks;
 
 use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc};
 
-pub use attempts::Made;
-pub use builds::{Build, BuildBegun, BuildStatus, Holding};
-pub use deliveries::{Delivery, Sending, Shown, Stage, Verdict};
-pub use intent::{IdleLimit, Intent, Lineage, Observed, Size};
-pub use keys::{KeyAdded, KeyLimits, KeyRevoked, KeyRow, LastKey, OPERATOR, StoredKey, key_id};
-pub use lineage::Relative;
+pub use attempts::ResourceKind;
+pub use builds::{BuildAdded, BuildResource, BuildRow, BuildStatus};
+pub use deliveries::{DeliveryFilter, DeliveryRow, DeliveryStage, TryEffect, TryRow};
+pub use intent::{IdleLimit, Intent, Lineage, MachineSize, StartReport};
+pub use keys::{KeyAdded, KeyLimits, KeyRevoked, KeyRow, LastKey, ListedKey, OPERATOR, key_id};
+pub use lineage::FamilyMember;
 use pandastack_model::{Fault, FaultKind};
-pub use ports::{Declared, SIGNING_KEY_BYTES};
-pub use sandboxes::Committed;
-pub use snapshots::Snapshot;
+pub use ports::{PortAdded, SIGNING_KEY_BYTES};
+pub use sandboxes::SandboxesAdded;
+pub use snapshots::SnapshotRow;
 use sqlx::{
     Connection,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous},
 };
-pub use states::Seen;
-pub use templates::{CachedLayer, Template};
-pub use terms::{KeptLimit, Term};
+pub use states::HostReport;
+pub use templates::{CachedLayer, TemplateRow};
+pub use terms::{StoredLimit, Term};
 use tokio::sync::Notify;
-pub use volumes::{Named, Unfinished, Volume, VolumeBytes};
-pub use webhooks::{Subscribed, Webhook, WebhookSecret};
+pub use volumes::{UnfinishedOperation, VolumeAdded, VolumeBytes, VolumeRow};
+pub use webhooks::{WebhookAdded, WebhookRow, WebhookSecret};
 
 use crate::{
     events::EventLog,

@@ -3,14 +3,14 @@
 //! the sandbox's event stream.
 
 use pandastack_kit::trace;
-use pandastack_model::{Audience, DeliveryId, EventId, EventKind, SandboxId, WebhookId};
+use pandastack_model::{DeliveryId, EventAudience, EventId, EventKind, SandboxId, WebhookId};
 use pandastack_wire_public::{EventPattern, WebhookEvent};
 use serde_json::json;
 use sqlx::{Row, SqliteConnection};
 
 use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
 use crate::{
-    events::{Details, LastingState, SandboxEvent, state_events},
+    events::{EventDetails, LastingState, SandboxEvent, state_events},
     limits::{WEBHOOK_NOISE_PENDING_MAX, WEBHOOK_PENDING_MAX},
 };
 
@@ -24,11 +24,11 @@ impl Store {
         Ok(())
     }
 
-    async fn queue(&self, id: SandboxId, event: &SandboxEvent) -> Result<Posted, StoreError> {
+    async fn queue(&self, id: SandboxId, event: &SandboxEvent) -> Result<SubscriberFound, StoreError> {
         // Most workspaces have no webhook, and a read is cheaper than a write transaction.
         let mut look = self.pool.acquire().await.map_err(failed("look for subscribers"))?;
         if subscribers(&mut look, id, event.kind).await?.is_empty() {
-            return Ok(Posted::Nothing);
+            return Ok(SubscriberFound::Nothing);
         }
         drop(look);
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin an event"))?;
@@ -38,14 +38,14 @@ impl Store {
     }
 
     /// Wakes the delivery loop if an event had subscribers.
-    pub(super) fn wake(&self, posted: Posted) {
-        if posted == Posted::Some {
+    pub(super) fn wake(&self, posted: SubscriberFound) {
+        if posted == SubscriberFound::Some {
             self.outbox.notify_one();
         }
     }
 
     /// Sends committed events to the stream and wakes the delivery loop.
-    pub(super) fn publish(&self, id: SandboxId, announced: Announced) {
+    pub(super) fn publish(&self, id: SandboxId, announced: PendingEvents) {
         self.wake(announced.posted);
         self.events.record(id, announced.events);
     }
@@ -53,7 +53,7 @@ impl Store {
 
 /// Whether an event had subscribers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Posted {
+pub(super) enum SubscriberFound {
     #[default]
     Nothing,
     Some,
@@ -61,12 +61,12 @@ pub(super) enum Posted {
 
 /// The events of a change of state, to be published after the commit of their transaction.
 #[derive(Debug, Default)]
-pub(super) struct Announced {
+pub(super) struct PendingEvents {
     events: Vec<SandboxEvent>,
-    posted: Posted,
+    posted: SubscriberFound,
 }
 
-impl Announced {
+impl PendingEvents {
     /// The kind of the change.
     pub fn kind(&self) -> Option<EventKind> {
         self.events.first().map(|event| event.kind)
@@ -79,12 +79,12 @@ pub(super) async fn announce(
     tx: &mut SqliteConnection,
     id: SandboxId,
     now: LastingState,
-    details: Details<'_>,
+    details: EventDetails<'_>,
     at_ns: u64,
-) -> Result<Announced, StoreError> {
+) -> Result<PendingEvents, StoreError> {
     let events = state_events(now, announced(tx, id).await?, details, at_ns);
     if events.is_empty() {
-        return Ok(Announced::default());
+        return Ok(PendingEvents::default());
     }
     sqlx::query("UPDATE sandbox SET announced = ? WHERE id = ?")
         .bind(now.as_str())
@@ -92,13 +92,13 @@ pub(super) async fn announce(
         .execute(&mut *tx)
         .await
         .map_err(failed("record the announced state"))?;
-    let mut posted = Posted::Nothing;
+    let mut posted = SubscriberFound::Nothing;
     for event in &events {
-        if post(tx, id, event).await? == Posted::Some {
-            posted = Posted::Some;
+        if post(tx, id, event).await? == SubscriberFound::Some {
+            posted = SubscriberFound::Some;
         }
     }
-    Ok(Announced { events, posted })
+    Ok(PendingEvents { events, posted })
 }
 
 /// Makes the last event of a sandbox. Webhooks do not get it if the sandbox never ran.
@@ -107,12 +107,12 @@ pub(super) async fn announce_end(
     id: SandboxId,
     at_ns: u64,
     reason: Option<&'static str>,
-) -> Result<(SandboxEvent, Posted), StoreError> {
+) -> Result<(SandboxEvent, SubscriberFound), StoreError> {
     let payload = reason.map_or_else(|| json!({}), |reason| json!({ "reason": reason }));
     let event = SandboxEvent::new(EventKind::Deleted, at_ns, payload);
     let posted = match announced(tx, id).await? {
         Some(_) => post(tx, id, &event).await?,
-        None => Posted::Nothing,
+        None => SubscriberFound::Nothing,
     };
     Ok((event, posted))
 }
@@ -128,9 +128,9 @@ async fn announced(tx: &mut SqliteConnection, id: SandboxId) -> Result<Option<La
 }
 
 /// Queues a delivery for every webhook that subscribed to this event.
-async fn post(tx: &mut SqliteConnection, id: SandboxId, event: &SandboxEvent) -> Result<Posted, StoreError> {
+async fn post(tx: &mut SqliteConnection, id: SandboxId, event: &SandboxEvent) -> Result<SubscriberFound, StoreError> {
     let subscribers = subscribers(tx, id, event.kind).await?;
-    let Some((_, workspace)) = subscribers.first() else { return Ok(Posted::Nothing) };
+    let Some((_, workspace)) = subscribers.first() else { return Ok(SubscriberFound::Nothing) };
     let event_id = EventId::random();
     let sequence = next_sequence(tx, workspace).await?;
     let body = render(id, workspace, (event_id, sequence), event);
@@ -157,7 +157,7 @@ async fn post(tx: &mut SqliteConnection, id: SandboxId, event: &SandboxEvent) ->
             .await
             .map_err(failed("queue a delivery"))?;
     }
-    Ok(Posted::Some)
+    Ok(SubscriberFound::Some)
 }
 
 async fn subscribers(
@@ -165,7 +165,7 @@ async fn subscribers(
     id: SandboxId,
     kind: EventKind,
 ) -> Result<Vec<(WebhookId, String)>, StoreError> {
-    if kind.audience() == Audience::Stream {
+    if kind.audience() == EventAudience::Stream {
         return Ok(Vec::new());
     }
     let sql = "SELECT webhook.id, webhook.workspace, webhook.events FROM webhook

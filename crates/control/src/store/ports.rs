@@ -13,7 +13,7 @@ const PREVIEW_KEY: &str = "preview";
 
 /// The result of a declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Declared {
+pub enum PortAdded {
     Yes,
     /// The limit of declared ports is reached.
     Full,
@@ -27,7 +27,7 @@ impl Store {
         id: SandboxId,
         (port, label): (GuestPort, &str),
         ports_max: usize,
-    ) -> Result<Declared, StoreError> {
+    ) -> Result<PortAdded, StoreError> {
         let sql = "UPDATE sandbox SET metadata = json_set(metadata, ?1, ?2) WHERE id = ?3 AND (
                        json_type(metadata, ?1) IS NOT NULL
                        OR (SELECT COUNT(*) FROM json_each(sandbox.metadata) WHERE key GLOB 'port.*') < ?4)";
@@ -39,7 +39,7 @@ impl Store {
             .execute(&self.pool)
             .await
             .map_err(failed("declare a port"))?;
-        Ok(if done.rows_affected() == 1 { Declared::Yes } else { Declared::Full })
+        Ok(if done.rows_affected() == 1 { PortAdded::Yes } else { PortAdded::Full })
     }
 
     /// Removes a declaration. Succeeds if there is none.

@@ -1,6 +1,6 @@
 //! The wanted sandboxes. Their states are in `states.rs`.
 
-use pandastack_model::{Origin, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{SandboxId, SandboxOrigin, SandboxSpec, SandboxState};
 use pandastack_wire_fleet::WorkspaceId;
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
 
 /// Whether rows were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Committed {
+pub enum SandboxesAdded {
     Yes,
     /// The rows would exceed the workspace's limit.
     Full,
@@ -30,8 +30,8 @@ impl Store {
 
     /// Writes intents of one workspace, all or none. Checks the limit again, because other creates
     /// may have been committed since the plan.
-    pub async fn commit(&self, intents: &[Intent], sandboxes_max: u64) -> Result<Committed, StoreError> {
-        let Some(first) = intents.first() else { return Ok(Committed::Yes) };
+    pub async fn commit(&self, intents: &[Intent], sandboxes_max: u64) -> Result<SandboxesAdded, StoreError> {
+        let Some(first) = intents.first() else { return Ok(SandboxesAdded::Yes) };
         // Take the write lock at once: a transaction that reads first fails, instead of waiting,
         // while another writer is active.
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a commit"))?;
@@ -41,13 +41,13 @@ impl Store {
             .await
             .map_err(failed("count sandboxes"))?;
         if from_sql(held) + intents.len() as u64 > sandboxes_max {
-            return Ok(Committed::Full);
+            return Ok(SandboxesAdded::Full);
         }
         for intent in intents {
             insert(intent).execute(&mut *tx).await.map_err(failed("commit a sandbox"))?;
         }
         tx.commit().await.map_err(failed("commit sandboxes"))?;
-        Ok(Committed::Yes)
+        Ok(SandboxesAdded::Yes)
     }
 
     /// Finds one sandbox of a workspace.
@@ -114,7 +114,7 @@ impl Store {
     }
 
     /// Lists every sandbox with its workspace and its state.
-    pub async fn population(&self) -> Result<Vec<(SandboxId, WorkspaceId, SandboxState)>, StoreError> {
+    pub async fn sandbox_states(&self) -> Result<Vec<(SandboxId, WorkspaceId, SandboxState)>, StoreError> {
         let rows = sqlx::query("SELECT id, workspace, status, status_reason FROM sandbox")
             .fetch_all(&self.pool)
             .await
@@ -156,8 +156,8 @@ fn insert(intent: &Intent) -> Insert<'static> {
     let SandboxSpec { bandwidth_mbps, volumes: _, .. } = spec;
     let Lineage { parent, tree, index, promoted } = lineage;
     let layer = match origin {
-        Origin::Template => None,
-        Origin::Layer(layer) => Some(layer.to_string()),
+        SandboxOrigin::Template => None,
+        SandboxOrigin::Layer(layer) => Some(layer.to_string()),
     };
     let sql = "INSERT INTO sandbox (id, workspace, generation, created_at, template, ttl_seconds, persistent, metadata,
                    env, cpus, memory_mib, status, guest_ip, boot_ms, boot_mode, isolation, origin_layer, from_snapshot,

@@ -1,26 +1,26 @@
 //! Snapshots. A row is written before its layer and removed after it, so that every layer has a
 //! row.
 
-use pandastack_model::{Bytes, LayerId, SandboxId, TemplateName};
+use pandastack_model::{ByteSize, LayerId, SandboxId, TemplateName};
 use pandastack_wire_fleet::WorkspaceId;
 use sqlx::sqlite::SqliteRow;
 
-use super::{Committed, Size, Store, StoreError, failed, from_sql, intent::column, to_sql};
+use super::{MachineSize, SandboxesAdded, Store, StoreError, failed, from_sql, intent::column, to_sql};
 
 /// A snapshot as it is stored. Its public id is the bare UUID of its layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct SnapshotRow {
     pub layer: LayerId,
     pub workspace: WorkspaceId,
     pub sandbox: SandboxId,
     pub template: TemplateName,
-    pub size: Size,
+    pub size: MachineSize,
     /// Bytes that only this snapshot uses.
-    pub own: Bytes,
+    pub own: ByteSize,
     pub created_at_ns: u64,
 }
 
-impl Snapshot {
+impl SnapshotRow {
     /// Returns the public id.
     pub fn id(&self) -> String {
         self.layer.uuid().to_string()
@@ -29,12 +29,16 @@ impl Snapshot {
 
 impl Store {
     /// Records a snapshot that is about to be made, unless the workspace reached its limit.
-    pub async fn begin_snapshot(&self, snapshot: &Snapshot, snapshots_max: u64) -> Result<Committed, StoreError> {
+    pub async fn begin_snapshot(
+        &self,
+        snapshot: &SnapshotRow,
+        snapshots_max: u64,
+    ) -> Result<SandboxesAdded, StoreError> {
         let sql = "INSERT INTO snapshot (id, workspace, sandbox_id, template, layer, cpus, memory_mib, size_bytes, created_at,
                        status)
                    SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, 'making'
                    WHERE (SELECT COUNT(*) FROM snapshot WHERE workspace = ?) < ?";
-        let Snapshot { layer, workspace, sandbox, template, size, own, created_at_ns } = snapshot;
+        let SnapshotRow { layer, workspace, sandbox, template, size, own, created_at_ns } = snapshot;
         let done = sqlx::query(sql)
             .bind(snapshot.id())
             .bind(&workspace.0)
@@ -50,11 +54,11 @@ impl Store {
             .execute(&self.pool)
             .await
             .map_err(failed("begin a snapshot"))?;
-        Ok(if done.rows_affected() == 1 { Committed::Yes } else { Committed::Full })
+        Ok(if done.rows_affected() == 1 { SandboxesAdded::Yes } else { SandboxesAdded::Full })
     }
 
     /// Makes a finished snapshot visible.
-    pub async fn finish_snapshot(&self, layer: LayerId, own: Bytes) -> Result<(), StoreError> {
+    pub async fn finish_snapshot(&self, layer: LayerId, own: ByteSize) -> Result<(), StoreError> {
         sqlx::query("UPDATE snapshot SET status = 'ready', size_bytes = ? WHERE layer = ?")
             .bind(to_sql(own.get()))
             .bind(layer.to_string())
@@ -89,7 +93,7 @@ impl Store {
     }
 
     /// Finds one snapshot of a workspace.
-    pub async fn find_snapshot(&self, workspace: &WorkspaceId, id: &str) -> Result<Option<Snapshot>, StoreError> {
+    pub async fn find_snapshot(&self, workspace: &WorkspaceId, id: &str) -> Result<Option<SnapshotRow>, StoreError> {
         let row = sqlx::query("SELECT * FROM snapshot WHERE id = ? AND workspace = ? AND status = 'ready'")
             .bind(id)
             .bind(&workspace.0)
@@ -104,7 +108,7 @@ impl Store {
         &self,
         workspace: &WorkspaceId,
         sandbox: Option<&str>,
-    ) -> Result<Vec<Snapshot>, StoreError> {
+    ) -> Result<Vec<SnapshotRow>, StoreError> {
         let sql = "SELECT * FROM snapshot WHERE workspace = ? AND status = 'ready' AND (? IS NULL OR sandbox_id = ?)
                    ORDER BY created_at DESC, id";
         let rows = sqlx::query(sql)
@@ -127,18 +131,18 @@ impl Store {
     }
 }
 
-fn read(row: &SqliteRow) -> Result<Snapshot, StoreError> {
+fn read(row: &SqliteRow) -> Result<SnapshotRow, StoreError> {
     let id: String = column(row, "id")?;
     let corrupt = |field| StoreError::Corrupt { id: id.clone(), field };
     let text = |name| column::<String>(row, name);
     let number = |name| column::<i64>(row, name).map(from_sql);
-    Ok(Snapshot {
+    Ok(SnapshotRow {
         layer: text("layer")?.parse().map_err(|_| corrupt("layer"))?,
         workspace: WorkspaceId(text("workspace")?),
         sandbox: text("sandbox_id")?.parse().map_err(|_| corrupt("sandbox_id"))?,
         template: text("template")?.parse().map_err(|_| corrupt("template"))?,
-        size: Size { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
-        own: Bytes::new(number("size_bytes")?),
+        size: MachineSize { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
+        own: ByteSize::new(number("size_bytes")?),
         created_at_ns: number("created_at")?,
     })
 }

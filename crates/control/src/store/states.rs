@@ -6,16 +6,16 @@ use pandastack_wire_fleet::{SandboxView, WorkspaceId};
 use sqlx::sqlite::SqliteRow;
 
 use super::{
-    Observed, Size, Store, StoreError, failed,
+    MachineSize, StartReport, Store, StoreError, failed,
     intent::{column, read_observed, read_state},
-    outbox::{Announced, announce, announce_end},
+    outbox::{PendingEvents, announce, announce_end},
     to_sql,
 };
-use crate::events::{Details, LastingState};
+use crate::events::{EventDetails, LastingState};
 
 /// The host's report on a sandbox.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct HostReport<'a> {
     pub view: &'a SandboxView,
     /// The state that the event announces. It is older than the view's state if the newer state
     /// has an event of its own.
@@ -26,7 +26,7 @@ pub struct Seen<'a> {
 impl Store {
     /// Records that a sandbox runs. Returns false if its row is gone or it is being deleted.
     pub async fn mark_running(&self, view: &SandboxView, at_ns: u64) -> Result<bool, StoreError> {
-        let (size, observed) = (Size::of(view), Observed::of(view));
+        let (size, observed) = (MachineSize::of(view), StartReport::of(view));
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a running sandbox"))?;
         let sql = "UPDATE sandbox SET status = 'running', status_reason = NULL, cpus = ?, memory_mib = ?, guest_ip = ?,
                        boot_ms = ?, boot_mode = ?, isolation = ? WHERE id = ? AND status <> 'stopping'";
@@ -44,7 +44,7 @@ impl Store {
         if done.rows_affected() == 0 {
             return Ok(false);
         }
-        let announced = announce(&mut tx, view.id, LastingState::Running, Details::Boot(view), at_ns).await?;
+        let announced = announce(&mut tx, view.id, LastingState::Running, EventDetails::Boot(view), at_ns).await?;
         tx.commit().await.map_err(failed("commit a running sandbox"))?;
         self.publish(view.id, announced);
         Ok(true)
@@ -52,9 +52,9 @@ impl Store {
 
     /// Records the host's report on a sandbox that has run before. Returns the kind of the event
     /// if the state is new. Rows that are `creating` or `stopping` do not change.
-    pub async fn mark_state(&self, seen: Seen<'_>) -> Result<Option<EventKind>, StoreError> {
-        let Seen { view, told, at_ns } = seen;
-        let (observed, lasting) = (Observed::of(view), LastingState::of(told));
+    pub async fn mark_state(&self, seen: HostReport<'_>) -> Result<Option<EventKind>, StoreError> {
+        let HostReport { view, told, at_ns } = seen;
+        let (observed, lasting) = (StartReport::of(view), LastingState::of(told));
         // The same state arrives twice: from the host's event and from the request that caused it.
         // The second time this is only a read.
         if self.is_known(seen, &observed).await? {
@@ -77,10 +77,10 @@ impl Store {
         if done.rows_affected() == 0 {
             return Ok(None);
         }
-        let details = told.reason().map_or(Details::Boot(view), |reason| Details::Death { reason });
+        let details = told.reason().map_or(EventDetails::Boot(view), |reason| EventDetails::Death { reason });
         let announced = match lasting {
             Some(now) => announce(&mut tx, view.id, now, details, at_ns).await?,
-            None => Announced::default(),
+            None => PendingEvents::default(),
         };
         tx.commit().await.map_err(failed("commit a sandbox's state"))?;
         let kind = announced.kind();
@@ -89,7 +89,7 @@ impl Store {
     }
 
     /// Returns whether the row already has this state and its event was announced.
-    async fn is_known(&self, seen: Seen<'_>, observed: &Observed) -> Result<bool, StoreError> {
+    async fn is_known(&self, seen: HostReport<'_>, observed: &StartReport) -> Result<bool, StoreError> {
         let sql = "SELECT id, status, status_reason, guest_ip, boot_ms, boot_mode, isolation, announced FROM sandbox
                    WHERE id = ?";
         let row: Option<SqliteRow> = sqlx::query(sql)
@@ -118,14 +118,14 @@ impl Store {
         if done.rows_affected() == 0 {
             return Ok(());
         }
-        let announced = announce(&mut tx, id, LastingState::Dead, Details::Death { reason }, at_ns).await?;
+        let announced = announce(&mut tx, id, LastingState::Dead, EventDetails::Death { reason }, at_ns).await?;
         tx.commit().await.map_err(failed("commit a failed sandbox"))?;
         self.publish(id, announced);
         Ok(())
     }
 
     /// Marks a sandbox for deletion. The next start finishes the delete if it is interrupted.
-    pub async fn mark_leaving(&self, id: SandboxId) -> Result<(), StoreError> {
+    pub async fn mark_deleting(&self, id: SandboxId) -> Result<(), StoreError> {
         sqlx::query("UPDATE sandbox SET status = 'stopping' WHERE id = ?")
             .bind(id.to_string())
             .execute(&self.pool)

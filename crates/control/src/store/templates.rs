@@ -1,24 +1,24 @@
 //! Templates that belong to a workspace, and the cached layers of build steps. A layer that loses
 //! its owner becomes a holding in the same transaction, so that every layer has a row.
 
-use pandastack_model::{BuildId, Bytes, LayerId, TemplateName};
+use pandastack_model::{BuildId, ByteSize, LayerId, TemplateName};
 use pandastack_wire_fleet::WorkspaceId;
 use sqlx::{Sqlite, Transaction, sqlite::SqliteRow};
 
-use super::{Holding, Size, Store, StoreError, failed, from_sql, intent::column, to_sql};
-use crate::build::Settings;
+use super::{BuildResource, MachineSize, Store, StoreError, failed, from_sql, intent::column, to_sql};
+use crate::build::TemplateSettings;
 
 /// A template as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template {
+pub struct TemplateRow {
     pub workspace: WorkspaceId,
     pub name: TemplateName,
     pub layer: LayerId,
     /// The source that it was built from.
     pub base: String,
-    pub size: Size,
+    pub size: MachineSize,
     pub disk_mib: u64,
-    pub settings: Settings,
+    pub settings: TemplateSettings,
     pub created_at_ns: u64,
 }
 
@@ -27,14 +27,14 @@ pub struct Template {
 pub struct CachedLayer {
     pub key: String,
     pub layer: LayerId,
-    pub own: Bytes,
+    pub own: ByteSize,
 }
 
 impl Store {
     /// Ends a build successfully. The template now owns the layer. The layer of an older template
     /// with the same name becomes a holding and is returned.
-    pub async fn finish_build(&self, build: BuildId, template: &Template) -> Result<Option<LayerId>, StoreError> {
-        let Template { workspace, name, layer, base, size, disk_mib, settings, created_at_ns } = template;
+    pub async fn finish_build(&self, build: BuildId, template: &TemplateRow) -> Result<Option<LayerId>, StoreError> {
+        let TemplateRow { workspace, name, layer, base, size, disk_mib, settings, created_at_ns } = template;
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a template"))?;
         let old = let_go_of(&mut tx, workspace, name).await?;
         let sql =
@@ -83,7 +83,7 @@ impl Store {
     }
 
     /// Finds one template of a workspace.
-    pub async fn find_template(&self, workspace: &WorkspaceId, name: &str) -> Result<Option<Template>, StoreError> {
+    pub async fn find_template(&self, workspace: &WorkspaceId, name: &str) -> Result<Option<TemplateRow>, StoreError> {
         let row = sqlx::query("SELECT * FROM template WHERE workspace = ? AND name = ?")
             .bind(&workspace.0)
             .bind(name)
@@ -94,7 +94,7 @@ impl Store {
     }
 
     /// Lists a workspace's templates by name.
-    pub async fn list_templates(&self, workspace: &WorkspaceId) -> Result<Vec<Template>, StoreError> {
+    pub async fn list_templates(&self, workspace: &WorkspaceId) -> Result<Vec<TemplateRow>, StoreError> {
         let rows = sqlx::query("SELECT * FROM template WHERE workspace = ? ORDER BY name")
             .bind(&workspace.0)
             .fetch_all(&self.pool)
@@ -167,7 +167,7 @@ impl Store {
         &self,
         workspace: &WorkspaceId,
         layers_max: u64,
-        bytes_max: Bytes,
+        bytes_max: ByteSize,
     ) -> Result<Vec<LayerId>, StoreError> {
         let by_count = "DELETE FROM build_layer WHERE workspace = ?1 AND cache_key NOT IN
                         (SELECT cache_key FROM build_layer WHERE workspace = ?1 ORDER BY used_at DESC LIMIT ?2) RETURNING layer";
@@ -219,24 +219,24 @@ async fn let_go_of(
 
 async fn orphan(tx: &mut Transaction<'_, Sqlite>, layer: LayerId) -> Result<(), StoreError> {
     sqlx::query("INSERT INTO build_holding (id, kind) VALUES (?, 'layer') ON CONFLICT (id) DO NOTHING")
-        .bind(Holding::Layer(layer).id())
+        .bind(BuildResource::Layer(layer).id())
         .execute(&mut **tx)
         .await
         .map(drop)
         .map_err(failed("record an orphaned layer"))
 }
 
-fn read(row: &SqliteRow) -> Result<Template, StoreError> {
+fn read(row: &SqliteRow) -> Result<TemplateRow, StoreError> {
     let name: String = column(row, "name")?;
     let corrupt = |field| StoreError::Corrupt { id: format!("template {name}"), field };
     let text = |name| column::<String>(row, name);
     let number = |name| column::<i64>(row, name).map(from_sql);
-    Ok(Template {
+    Ok(TemplateRow {
         workspace: WorkspaceId(text("workspace")?),
         name: name.parse().map_err(|_| corrupt("name"))?,
         layer: text("layer")?.parse().map_err(|_| corrupt("layer"))?,
         base: text("base")?,
-        size: Size { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
+        size: MachineSize { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
         disk_mib: number("disk_mib")?,
         settings: serde_json::from_str(&text("settings")?).map_err(|_| corrupt("settings"))?,
         created_at_ns: number("created_at")?,

@@ -18,7 +18,7 @@ pub enum Term {
 
 /// The idle limit of a row, and the limit that a promotion sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeptLimit {
+pub struct StoredLimit {
     pub limit: IdleLimit,
     pub promoted: Option<IdleLimit>,
 }
@@ -48,7 +48,7 @@ impl Store {
     }
 
     /// Changes the idle limit and the limit of a promotion, and marks them as unapplied.
-    pub async fn set_idle_limit(&self, id: SandboxId, kept: KeptLimit) -> Result<(), StoreError> {
+    pub async fn set_idle_limit(&self, id: SandboxId, kept: StoredLimit) -> Result<(), StoreError> {
         let sql = "UPDATE sandbox SET ttl_seconds = ?, persistent = ?, promoted_ttl_seconds = ?,
                        promoted_persistent = ?, unapplied_terms = unapplied_terms | ? WHERE id = ?";
         sqlx::query(sql)
@@ -90,7 +90,7 @@ impl Store {
     }
 
     /// Reads the idle limit of a row; `None` if there is no row.
-    pub async fn idle_limit(&self, id: SandboxId) -> Result<Option<KeptLimit>, StoreError> {
+    pub async fn idle_limit(&self, id: SandboxId) -> Result<Option<StoredLimit>, StoreError> {
         let sql = "SELECT ttl_seconds, persistent, promoted_ttl_seconds, promoted_persistent FROM sandbox WHERE id = ?";
         let found: Option<(i64, bool, Option<i64>, Option<bool>)> = sqlx::query_as(sql)
             .bind(id.to_string())
@@ -98,7 +98,7 @@ impl Store {
             .await
             .map_err(failed("read a sandbox's idle limit"))?;
         let limit = |ttl_seconds, persistent| IdleLimit { ttl_seconds: from_sql(ttl_seconds), persistent };
-        Ok(found.map(|(ttl, persistent, promoted_ttl, promoted_persistent)| KeptLimit {
+        Ok(found.map(|(ttl, persistent, promoted_ttl, promoted_persistent)| StoredLimit {
             limit: limit(ttl, persistent),
             promoted: promoted_ttl.zip(promoted_persistent).map(|(ttl, persistent)| limit(ttl, persistent)),
         }))

@@ -34,7 +34,7 @@ impl Store {
 
     /// Removes entries older than a given time, and the oldest entries of each workspace past a
     /// number.
-    pub async fn prune_deeds(&self, before_ns: u64, per_workspace_max: u64) -> Result<(), StoreError> {
+    pub async fn prune_audit_entries(&self, before_ns: u64, per_workspace_max: u64) -> Result<(), StoreError> {
         sqlx::query("DELETE FROM audit WHERE at < ?")
             .bind(to_sql(before_ns))
             .execute(&self.pool)

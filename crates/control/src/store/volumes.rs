@@ -1,7 +1,7 @@
 //! Volumes: the names of disks in a workspace. A row is written before its disk and removed after
 //! it.
 
-use pandastack_model::{Bytes, VolumeId};
+use pandastack_model::{ByteSize, VolumeId};
 use pandastack_wire_fleet::WorkspaceId;
 use sqlx::sqlite::SqliteRow;
 
@@ -9,17 +9,17 @@ use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
 
 /// A volume as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Volume {
+pub struct VolumeRow {
     pub id: VolumeId,
     pub workspace: WorkspaceId,
     pub name: String,
-    pub size: Bytes,
+    pub size: ByteSize,
     pub created_at_ns: u64,
 }
 
 /// The operation on a volume that a stop of the server interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfinished {
+pub enum UnfinishedOperation {
     Make,
     Delete,
 }
@@ -35,7 +35,7 @@ pub struct VolumeBytes {
 
 /// Whether a volume's row was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum VolumeAdded {
     Yes,
     /// The name is in use, perhaps by a volume that is being made or deleted.
     Taken,
@@ -45,8 +45,8 @@ pub enum Named {
 
 impl Store {
     /// Records a volume that is about to be made.
-    pub async fn begin_volume(&self, volume: &Volume, volumes_max: u64) -> Result<Named, StoreError> {
-        let Volume { id, workspace, name, size, created_at_ns } = volume;
+    pub async fn begin_volume(&self, volume: &VolumeRow, volumes_max: u64) -> Result<VolumeAdded, StoreError> {
+        let VolumeRow { id, workspace, name, size, created_at_ns } = volume;
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a volume"))?;
         let held: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM volume WHERE workspace = ?")
             .bind(&workspace.0)
@@ -66,18 +66,18 @@ impl Store {
             .await
             .map_err(failed("record a volume"))?;
         if done.rows_affected() == 0 {
-            return Ok(Named::Taken);
+            return Ok(VolumeAdded::Taken);
         }
         if from_sql(held) >= volumes_max {
-            return Ok(Named::Full);
+            return Ok(VolumeAdded::Full);
         }
         tx.commit().await.map_err(failed("commit a volume"))?;
-        Ok(Named::Yes)
+        Ok(VolumeAdded::Yes)
     }
 
     /// Makes a volume visible and records its size. Volumes only grow, so a smaller size is
     /// outdated and ignored.
-    pub async fn show_volume(&self, id: VolumeId, size: Bytes) -> Result<(), StoreError> {
+    pub async fn show_volume(&self, id: VolumeId, size: ByteSize) -> Result<(), StoreError> {
         sqlx::query("UPDATE volume SET status = 'ready', size_bytes = max(size_bytes, ?) WHERE id = ?")
             .bind(to_sql(size.get()))
             .bind(id.to_string())
@@ -120,7 +120,7 @@ impl Store {
     }
 
     /// Finds one volume of a workspace.
-    pub async fn find_volume(&self, workspace: &WorkspaceId, name: &str) -> Result<Option<Volume>, StoreError> {
+    pub async fn find_volume(&self, workspace: &WorkspaceId, name: &str) -> Result<Option<VolumeRow>, StoreError> {
         let row = sqlx::query("SELECT * FROM volume WHERE workspace = ? AND name = ? AND status = 'ready'")
             .bind(&workspace.0)
             .bind(name)
@@ -131,7 +131,7 @@ impl Store {
     }
 
     /// Lists a workspace's volumes by name.
-    pub async fn list_volumes(&self, workspace: &WorkspaceId) -> Result<Vec<Volume>, StoreError> {
+    pub async fn list_volumes(&self, workspace: &WorkspaceId) -> Result<Vec<VolumeRow>, StoreError> {
         let rows = sqlx::query("SELECT * FROM volume WHERE workspace = ? AND status = 'ready' ORDER BY name")
             .bind(&workspace.0)
             .fetch_all(&self.pool)
@@ -141,27 +141,27 @@ impl Store {
     }
 
     /// Lists the volumes that were being made or deleted when the server stopped.
-    pub async fn unfinished_volumes(&self) -> Result<Vec<(Volume, Unfinished)>, StoreError> {
+    pub async fn unfinished_volumes(&self) -> Result<Vec<(VolumeRow, UnfinishedOperation)>, StoreError> {
         let rows = sqlx::query("SELECT * FROM volume WHERE status <> 'ready'")
             .fetch_all(&self.pool)
             .await
             .map_err(failed("list unfinished volumes"))?;
         let unfinished = |row| {
             let status: String = column(row, "status")?;
-            let unfinished = if status == "deleting" { Unfinished::Delete } else { Unfinished::Make };
+            let unfinished = if status == "deleting" { UnfinishedOperation::Delete } else { UnfinishedOperation::Make };
             Ok((read(row)?, unfinished))
         };
         rows.iter().map(unfinished).collect()
     }
 }
 
-fn read(row: &SqliteRow) -> Result<Volume, StoreError> {
+fn read(row: &SqliteRow) -> Result<VolumeRow, StoreError> {
     let id: String = column(row, "id")?;
-    Ok(Volume {
+    Ok(VolumeRow {
         id: id.parse().map_err(|_| StoreError::Corrupt { id, field: "id" })?,
         workspace: WorkspaceId(column(row, "workspace")?),
         name: column(row, "name")?,
-        size: Bytes::new(column(row, "size_bytes").map(from_sql)?),
+        size: ByteSize::new(column(row, "size_bytes").map(from_sql)?),
         created_at_ns: column(row, "created_at").map(from_sql)?,
     })
 }

@@ -16,7 +16,7 @@ pub type WebhookSecret = Secret<[u8; WEBHOOK_SECRET_BYTES]>;
 
 /// A webhook as it is stored.
 #[derive(Clone)]
-pub struct Webhook {
+pub struct WebhookRow {
     pub id: WebhookId,
     pub workspace: WorkspaceId,
     pub url: String,
@@ -35,7 +35,7 @@ pub struct Webhook {
 
 /// Whether a webhook's row was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subscribed {
+pub enum WebhookAdded {
     Yes,
     /// The workspace reached its limit.
     Full,
@@ -43,7 +43,7 @@ pub enum Subscribed {
 
 impl Store {
     /// Stores a new webhook.
-    pub async fn add_webhook(&self, webhook: &Webhook, webhooks_max: u64) -> Result<Subscribed, StoreError> {
+    pub async fn add_webhook(&self, webhook: &WebhookRow, webhooks_max: u64) -> Result<WebhookAdded, StoreError> {
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a webhook"))?;
         let held: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM webhook WHERE workspace = ?")
             .bind(&webhook.workspace.0)
@@ -51,7 +51,7 @@ impl Store {
             .await
             .map_err(failed("count webhooks"))?;
         if from_sql(held) >= webhooks_max {
-            return Ok(Subscribed::Full);
+            return Ok(WebhookAdded::Full);
         }
         let sql = "INSERT INTO webhook (id, workspace, url, events, description, enabled, secret, dropped, created_at,
                        updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?)";
@@ -69,11 +69,11 @@ impl Store {
             .await
             .map_err(failed("store a webhook"))?;
         tx.commit().await.map_err(failed("commit a webhook"))?;
-        Ok(Subscribed::Yes)
+        Ok(WebhookAdded::Yes)
     }
 
     /// Lists a workspace's webhooks, newest first.
-    pub async fn list_webhooks(&self, workspace: &WorkspaceId) -> Result<Vec<Webhook>, StoreError> {
+    pub async fn list_webhooks(&self, workspace: &WorkspaceId) -> Result<Vec<WebhookRow>, StoreError> {
         let rows = sqlx::query("SELECT * FROM webhook WHERE workspace = ? ORDER BY created_at DESC, id")
             .bind(&workspace.0)
             .fetch_all(&self.pool)
@@ -83,12 +83,12 @@ impl Store {
     }
 
     /// Finds one webhook of a workspace.
-    pub async fn find_webhook(&self, workspace: &WorkspaceId, id: WebhookId) -> Result<Option<Webhook>, StoreError> {
+    pub async fn find_webhook(&self, workspace: &WorkspaceId, id: WebhookId) -> Result<Option<WebhookRow>, StoreError> {
         Ok(self.any_webhook(id).await?.filter(|webhook| webhook.workspace == *workspace))
     }
 
     /// Finds a webhook in any workspace, for a delivery.
-    pub async fn any_webhook(&self, id: WebhookId) -> Result<Option<Webhook>, StoreError> {
+    pub async fn any_webhook(&self, id: WebhookId) -> Result<Option<WebhookRow>, StoreError> {
         let row = sqlx::query("SELECT * FROM webhook WHERE id = ?")
             .bind(id.to_string())
             .fetch_optional(&self.pool)
@@ -99,7 +99,7 @@ impl Store {
 
     /// Stores a caller's changes. If the webhook is not failing, its pending deliveries become due
     /// at once.
-    pub async fn change_webhook(&self, webhook: &Webhook) -> Result<(), StoreError> {
+    pub async fn change_webhook(&self, webhook: &WebhookRow) -> Result<(), StoreError> {
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a webhook's change"))?;
         let sql = "UPDATE webhook SET url = ?, events = ?, description = ?, enabled = ?, disabled_reason = ?,
                        failing_since = ?, updated_at = ? WHERE id = ?";
@@ -168,14 +168,14 @@ fn patterns_to_sql(patterns: &[EventPattern]) -> String {
     serde_json::to_string(&list).expect("a list of texts is always JSON")
 }
 
-fn read(row: &SqliteRow) -> Result<Webhook, StoreError> {
+fn read(row: &SqliteRow) -> Result<WebhookRow, StoreError> {
     let id: String = column(row, "id")?;
     let corrupt = |field| StoreError::Corrupt { id: id.clone(), field };
     let secret = |bytes: Vec<u8>| bytes.try_into().map(Secret::new).map_err(|_| corrupt("secret"));
     let time = |name| column::<Option<i64>>(row, name).map(|time| time.map(from_sql));
     let old: Option<Vec<u8>> = column(row, "old_secret")?;
     let old = old.map(secret).transpose()?;
-    Ok(Webhook {
+    Ok(WebhookRow {
         id: id.parse().map_err(|_| corrupt("id"))?,
         workspace: WorkspaceId(column(row, "workspace")?),
         url: column(row, "url")?,

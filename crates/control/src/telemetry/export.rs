@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     TelemetrySettings,
-    post::{Posted, Poster},
+    post::{BatchSender, ExportOutcome},
     render::render,
 };
 use crate::limits::{
@@ -29,7 +29,7 @@ use crate::limits::{
 pub fn start(settings: TelemetrySettings, scope: &Scope) -> SpanQueue {
     let (queue, spans) = SpanQueue::new(SPAN_QUEUE_MAX);
     let (counts, token) = (queue.counts().clone(), scope.token());
-    let poster = Poster::new(settings, scope.clone());
+    let poster = BatchSender::new(settings, scope.clone());
     let exporter = Exporter { poster, spans, counts, token: token.clone(), failing: false };
     scope.start("export spans", async move {
         let late = async {
@@ -45,7 +45,7 @@ pub fn start(settings: TelemetrySettings, scope: &Scope) -> SpanQueue {
 }
 
 struct Exporter {
-    poster: Poster,
+    poster: BatchSender,
     spans: mpsc::Receiver<Span>,
     counts: Arc<SpanCounts>,
     token: CancellationToken,
@@ -54,12 +54,12 @@ struct Exporter {
 }
 
 /// Spans to send. Spans that are dropped before they were sent are counted as dropped.
-struct Batch {
+struct SpanBatch {
     spans: Vec<Span>,
     counts: Arc<SpanCounts>,
 }
 
-impl Drop for Batch {
+impl Drop for SpanBatch {
     fn drop(&mut self) {
         self.counts.add_dropped(self.spans.len() as u64);
     }
@@ -78,8 +78,8 @@ impl Exporter {
     }
 
     /// Waits for spans, and a little longer for more. An empty batch means the end.
-    async fn gather(&mut self) -> Batch {
-        let mut batch = Batch { spans: Vec::new(), counts: self.counts.clone() };
+    async fn gather(&mut self) -> SpanBatch {
+        let mut batch = SpanBatch { spans: Vec::new(), counts: self.counts.clone() };
         let (spans, token) = (&mut self.spans, &self.token);
         token.run_until_cancelled(spans.recv_many(&mut batch.spans, SPAN_BATCH_MAX)).await;
         let full_at = Instant::now() + SPAN_DELAY;
@@ -102,12 +102,12 @@ impl Exporter {
     }
 
     /// Sends a batch, with retries. At shutdown there is one more try and no more waiting.
-    async fn send(&mut self, mut batch: Batch) {
+    async fn send(&mut self, mut batch: SpanBatch) {
         let body = Bytes::from(render(&self.poster.settings().service, &batch.spans));
         for pause in COLLECTOR_BACKOFF.into_iter().map(Some).chain([None]) {
             let last = self.token.is_cancelled();
             let (why, after) = match self.poster.post(body.clone()).await {
-                Posted::Taken { rejected } => {
+                ExportOutcome::Taken { rejected } => {
                     let count = std::mem::take(&mut batch.spans).len() as u64;
                     let rejected = rejected.min(count);
                     self.counts.add_exported(count - rejected);
@@ -115,8 +115,8 @@ impl Exporter {
                     self.failing = false;
                     return;
                 }
-                Posted::Refused { status } => return self.complain(&format!("the collector answered {status}")),
-                Posted::Later { why, after } => (why, after),
+                ExportOutcome::Refused { status } => return self.complain(&format!("the collector answered {status}")),
+                ExportOutcome::Later { why, after } => (why, after),
             };
             self.complain(&why);
             match pause {

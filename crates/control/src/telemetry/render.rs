@@ -1,6 +1,6 @@
 //! Writes a batch of spans as OTLP in JSON. There 64-bit numbers are text and ids are hexadecimal.
 
-use pandastack_kit::trace::{Note, Span, SpanKind};
+use pandastack_kit::trace::{AttributeValue, Span, SpanKind};
 use serde_json::{Value, json};
 
 use crate::limits::SPAN_TEXT_CHARS_MAX;
@@ -44,10 +44,10 @@ fn span(span: &Span) -> Value {
     })
 }
 
-fn attribute(name: &str, note: &Note) -> Value {
+fn attribute(name: &str, note: &AttributeValue) -> Value {
     let value = match note {
-        Note::Text(text) => json!({ "stringValue": shorten(text) }),
-        Note::Number(number) => json!({ "intValue": number.to_string() }),
+        AttributeValue::Text(text) => json!({ "stringValue": shorten(text) }),
+        AttributeValue::Number(number) => json!({ "intValue": number.to_string() }),
     };
     json!({ "key": name, "value": value })
 }
@@ -68,8 +68,8 @@ mod tests {
         let theirs = Trace::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
         let trace = theirs.child();
         let notes = vec![
-            ("http.response.status_code", Note::Number(503)),
-            ("url.path", Note::Text("é".repeat(SPAN_TEXT_CHARS_MAX + 1))),
+            ("http.response.status_code", AttributeValue::Number(503)),
+            ("url.path", AttributeValue::Text("é".repeat(SPAN_TEXT_CHARS_MAX + 1))),
         ];
         let (began_ns, ended_ns) = (1_700_000_000_000_000_001, 1_700_000_000_000_000_002);
         let failure = Some("busy".to_owned());

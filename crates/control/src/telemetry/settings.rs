@@ -4,8 +4,8 @@
 use hyper::header::{HeaderName, HeaderValue};
 
 use crate::{
-    dial::{Reach, Roots},
-    hooks::Target,
+    dial::{AddressPolicy, TrustRoots},
+    hooks::HttpTarget,
 };
 
 /// Path of the collector for spans, below its address.
@@ -16,12 +16,12 @@ const SERVICE: &str = "pandastack";
 /// The target of spans, and the service name they carry.
 #[derive(Clone, Debug)]
 pub struct TelemetrySettings {
-    pub(super) target: Target,
+    pub(super) target: HttpTarget,
     /// Sent with every batch. Usually a credential, so the values print as `Sensitive`.
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) service: String,
     /// Certificate authorities that are trusted for an https collector.
-    pub roots: Roots,
+    pub roots: TrustRoots,
 }
 
 /// A setting that cannot be used.
@@ -48,14 +48,14 @@ impl TelemetrySettings {
             return Err(TelemetryError::Endpoint { endpoint: "…@…".to_owned(), why });
         }
         // The operator names the target, so any address is allowed. Usually it is this host.
-        let parse = |text: &str| Target::parse(text, Reach::Private).map_err(|fault| refuse(&fault.text));
+        let parse = |text: &str| HttpTarget::parse(text, AddressPolicy::Private).map_err(|fault| refuse(&fault.text));
         // Checked alone first: if the host is missing, the path must not be taken for it.
         parse(endpoint)?;
         Ok(Self {
             target: parse(&format!("{}{TRACES}", endpoint.trim_end_matches('/')))?,
             headers: read_headers(headers.unwrap_or_default())?,
             service: service.filter(|name| !name.is_empty()).unwrap_or(SERVICE).to_owned(),
-            roots: Roots::Host,
+            roots: TrustRoots::Host,
         })
     }
 

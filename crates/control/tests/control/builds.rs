@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use pandastack_kit::Scope;
-use pandastack_model::{Fault, FaultKind, Origin};
+use pandastack_model::{Fault, FaultKind, SandboxOrigin};
 use pandastack_wire_fleet::stub::{StubFile, StubHost};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -99,7 +99,9 @@ async fn a_dockerfile_becomes_a_template_that_sandboxes_start_from() {
     assert_eq!((status, &sandbox["template"], &sandbox["boot_mode"]), (201, &json!("mine"), &json!("snapshot-natid")));
     assert_eq!(sandbox["metadata"]["port.80"], json!("exposed"));
     let asked = rig.host.ensured.lock().unwrap()[&sandbox["id"].as_str().unwrap().parse().unwrap()].clone();
-    assert!(matches!(asked.spec.origin, Origin::Layer(layer) if rig.host.layers.lock().unwrap().contains_key(&layer)));
+    assert!(
+        matches!(asked.spec.origin, SandboxOrigin::Layer(layer) if rig.host.layers.lock().unwrap().contains_key(&layer))
+    );
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pandastack_control::limits::{FORK_MAX, SANDBOXES_PER_WORKSPACE_MAX};
-use pandastack_model::{Egress, Fault, FaultKind, Origin, SandboxId};
+use pandastack_model::{Egress, Fault, FaultKind, SandboxId, SandboxOrigin};
 use pandastack_wire_fleet::HostEvent;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ async fn a_fork_is_a_full_sandbox_of_its_own() {
     let child_id: SandboxId = child["id"].as_str().unwrap().parse().unwrap();
     let asked = rig.host.ensured.lock().unwrap()[&child_id].clone();
     assert_eq!(asked.spec.env["A"], "b");
-    assert!(matches!(asked.spec.origin, Origin::Layer(_)) && asked.spec.egress != Egress::Open);
+    assert!(matches!(asked.spec.origin, SandboxOrigin::Layer(_)) && asked.spec.egress != Egress::Open);
     assert_eq!(rig.get(&format!("/v1/sandboxes/{child_id}")).await.1, *child, "shown again as it was");
     assert_eq!(rig.get("/v1/snapshots").await.1, json!({"snapshots": []}), "the layer between them is not listed");
 

@@ -117,7 +117,7 @@ async fn the_last_key_goes_by_force_only_and_an_operator_gets_in_again() {
     let again = rig.control.bootstrap(Some(KEY.into())).await.unwrap();
     assert!(matches!(again, BootstrapKey::Revoked { .. }));
     assert_eq!(rig.get("/v1/me").await.0, 401);
-    let ask = pandastack_wire_public::KeyAsk::default();
+    let ask = pandastack_wire_public::KeySpec::default();
     let database = rig.folder.path().join("control.db");
     let made = Control::make_key_offline(&database, &ask, 1).await.unwrap();
     assert_eq!(with(&rig, made.key.reveal(), Method::GET, "/v1/me").await.0, 200);

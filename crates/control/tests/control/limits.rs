@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use pandastack_control::{ControlSettings, Operator, RateSettings};
+use pandastack_control::{ControlSettings, OperatorLimit, RateSettings};
 use pandastack_kit::{Clock, SystemClock};
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{WorkspaceId, stub::StubHost};
@@ -75,7 +75,7 @@ async fn a_workspace_that_asks_too_fast_is_told_when_to_come_back() {
 
 #[tokio::test]
 async fn an_operator_may_hold_everybody_to_a_rate_or_nobody() {
-    let rate = RateSettings { per_second: 1, burst: 3, operator: Operator::Limited };
+    let rate = RateSettings { per_second: 1, burst: 3, operator: OperatorLimit::Limited };
     let (rig, _watch) = rig(ControlSettings { rate, ..ControlSettings::default() }).await;
     let mut statuses = Vec::new();
     for _ in 0..5 {

@@ -1,7 +1,7 @@
 //! Promotion: one child of a tree is kept.
 
 use pandastack_model::{Fault, FaultKind, SandboxId};
-use pandastack_wire_fleet::Lifecycle;
+use pandastack_wire_fleet::IdlePolicy;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -112,7 +112,7 @@ async fn the_limit_of_exploring_is_dropped() {
     assert_eq!(limit(winner).await, (json!(900), json!(true)));
     assert_eq!(limit(loser).await, (json!(60), json!(false)), "the others still end by themselves");
     let told = rig.host.lifecycles.lock().unwrap()[&winner.parse().unwrap()];
-    assert_eq!(told, Lifecycle { ttl_seconds: 900, persistent: true });
+    assert_eq!(told, IdlePolicy { ttl_seconds: 900, persistent: true });
 
     let changed = rig.send(Method::PATCH, &format!("/v1/sandboxes/{loser}/lifecycle"), json!({"ttl_seconds": 5})).await;
     assert_eq!(changed.0, 200);

@@ -11,7 +11,7 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, Mac};
-use pandastack_control::{Reach, Roots, WebhookSettings};
+use pandastack_control::{AddressPolicy, TrustRoots, WebhookSettings};
 use pandastack_kit::{Clock, Scope, SystemClock};
 use pandastack_wire_fleet::stub::StubHost;
 use reqwest::Method;
@@ -207,7 +207,7 @@ pub struct WebhookRig {
 
 impl WebhookRig {
     pub async fn start() -> Self {
-        Self::start_with(WebhookSettings { reach: Reach::Private, roots: Roots::Host }).await
+        Self::start_with(WebhookSettings { reach: AddressPolicy::Private, roots: TrustRoots::Host }).await
     }
 
     pub async fn start_with(settings: WebhookSettings) -> Self {

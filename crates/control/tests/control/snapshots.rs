@@ -1,7 +1,7 @@
 //! Snapshots and sandboxes made from them.
 
-use pandastack_model::{Fault, FaultKind, LayerId, Origin, SandboxId};
-use pandastack_wire_fleet::Hold;
+use pandastack_model::{Fault, FaultKind, LayerId, SandboxId, SandboxOrigin};
+use pandastack_wire_fleet::LayerHold;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ async fn a_snapshot_is_made_listed_shown_and_deleted() {
     let rig = Rig::start().await;
     let (one, two) = (rig.created().await, rig.created().await);
     let first = snapshot(&rig, &one).await;
-    assert_eq!(rig.host.layers.lock().unwrap()[&layer(&first)], Hold::Kept);
+    assert_eq!(rig.host.layers.lock().unwrap()[&layer(&first)], LayerHold::Kept);
     assert_eq!(
         (&first["sandbox_id"], &first["template"], &first["workspace"], &first["size_bytes"]),
         (&json!(one), &json!("mini"), &json!("default"), &json!(24 << 20))
@@ -64,7 +64,7 @@ async fn a_sandbox_starts_from_a_snapshot_whatever_template_comes_with_it() {
     );
     assert_ne!(sandbox["id"], source);
     let asked = rig.host.ensured.lock().unwrap()[&sandbox["id"].as_str().unwrap().parse().unwrap()].clone();
-    assert_eq!(asked.spec.origin, Origin::Layer(layer(&kept)));
+    assert_eq!(asked.spec.origin, SandboxOrigin::Layer(layer(&kept)));
     assert_eq!(rig.get("/v1/sandboxes").await.1[0], sandbox, "shown again as it was");
     let theirs = rig.http.post(format!("{}/v1/sandboxes", rig.url)).bearer_auth(crate::rig::OTHER_KEY).json(&body);
     assert_eq!(theirs.send().await.unwrap().status().as_u16(), 404, "another tenant's snapshot is none");

@@ -1,7 +1,7 @@
 //! Pause, resume, hibernate, wake and the idle limit.
 
 use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
-use pandastack_wire_fleet::Lifecycle;
+use pandastack_wire_fleet::IdlePolicy;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -148,7 +148,7 @@ async fn the_idle_limit_is_shown_and_changed() {
     assert_eq!(change(json!({"persistent": true})).await, (200, changed.clone()));
     assert_eq!(change(json!({})).await, (200, changed), "nothing asked, nothing changed");
     let told = rig.host.lifecycles.lock().unwrap()[&id.parse().unwrap()];
-    assert_eq!(told, Lifecycle { ttl_seconds: 60, persistent: true });
+    assert_eq!(told, IdlePolicy { ttl_seconds: 60, persistent: true });
     let shown = rig.get(&sandbox).await.1;
     assert_eq!((&shown["ttl_seconds"], &shown["persistent"]), (&json!(60), &json!(true)));
 

@@ -1,6 +1,6 @@
 //! Volumes and the sandboxes that use them.
 
-use pandastack_model::{Access, Fault, FaultKind};
+use pandastack_model::{Fault, FaultKind, VolumeAccess};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -118,7 +118,7 @@ async fn a_sandbox_shows_its_volumes_in_order() {
     assert_eq!(rig.get(&path).await.1["volumes"], shown);
     let asked = rig.host.ensured.lock().unwrap()[&sandbox["id"].as_str().unwrap().parse().unwrap()].clone();
     let mounts: Vec<_> = asked.spec.volumes.iter().map(|mount| (mount.path.as_str(), mount.access)).collect();
-    assert_eq!(mounts, [("/mnt/b", Access::ReadWrite), ("/work/data", Access::ReadOnly)]);
+    assert_eq!(mounts, [("/mnt/b", VolumeAccess::ReadWrite), ("/work/data", VolumeAccess::ReadOnly)]);
     assert_eq!(rig.get("/v1/volumes/a").await.1["attached_to"], json!([sandbox["id"]]));
 }
 

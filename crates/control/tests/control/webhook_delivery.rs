@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pandastack_control::{Reach, Roots, WebhookSettings};
+use pandastack_control::{AddressPolicy, TrustRoots, WebhookSettings};
 use pandastack_model::{Fault, FaultKind, SandboxState};
 use pandastack_wire_fleet::{HostEvent, RemovedBy};
 use reqwest::Method;
@@ -15,7 +15,7 @@ use crate::{
 };
 
 fn near() -> WebhookSettings {
-    WebhookSettings { reach: Reach::Private, roots: Roots::Host }
+    WebhookSettings { reach: AddressPolicy::Private, roots: TrustRoots::Host }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pandastack_control::{Reach, Roots, WebhookSettings};
+use pandastack_control::{AddressPolicy, TrustRoots, WebhookSettings};
 use serde_json::json;
 use tokio_rustls::{
     TlsAcceptor,
@@ -32,8 +32,8 @@ async fn receiver() -> Receiver {
 #[tokio::test]
 async fn https_is_verified() {
     let receiver = receiver().await;
-    let roots = Roots::These(vec![CertificateDer::from(AUTHORITY)]);
-    let told = WebhookRig::start_with(WebhookSettings { reach: Reach::Private, roots }).await;
+    let roots = TrustRoots::These(vec![CertificateDer::from(AUTHORITY)]);
+    let told = WebhookRig::start_with(WebhookSettings { reach: AddressPolicy::Private, roots }).await;
     let (id, secret) = told.subscribe(&receiver.url, &["*"]).await;
     told.rig.created().await;
     assert!(receiver.wait(1).await[0].signed_by(&secret));
@@ -43,10 +43,11 @@ async fn https_is_verified() {
     let (_, pong) = told.rig.post(&format!("/v1/webhooks/{other}/ping")).await;
     assert!(pong["error"].as_str().unwrap().starts_with("TLS handshake failed"), "another name: {pong}");
 
-    let told = told.crash(WebhookSettings { reach: Reach::Private, roots: Roots::These(Vec::new()) }).await;
+    let told =
+        told.crash(WebhookSettings { reach: AddressPolicy::Private, roots: TrustRoots::These(Vec::new()) }).await;
     let (_, pong) = told.rig.post(&format!("/v1/webhooks/{id}/ping")).await;
     assert_eq!(pong["error"], "this host has no certificate authorities to trust");
-    let told = told.crash(WebhookSettings { reach: Reach::Private, roots: Roots::Host }).await;
+    let told = told.crash(WebhookSettings { reach: AddressPolicy::Private, roots: TrustRoots::Host }).await;
     let (_, pong) = told.rig.post(&format!("/v1/webhooks/{id}/ping")).await;
     assert_eq!(pong["delivered"], json!(false), "nobody this host trusts vouches for it: {pong}");
     assert_eq!(receiver.seen().len(), 1);

@@ -7,47 +7,52 @@ fn file(path: &str, digest: &str) -> ContextFile {
     ContextFile { path: path.to_owned(), digest: digest.to_owned(), bytes: 1, program: false, part: 0 }
 }
 
-fn plan(file: &Dockerfile, stage: usize, start: Start, context: &[ContextFile]) -> Result<Plan, DockerfileError> {
-    Planning::new(file)?.stage(stage, start, context)
+fn plan(
+    file: &Dockerfile,
+    stage: usize,
+    start: StageStart,
+    context: &[ContextFile],
+) -> Result<StagePlan, DockerfileError> {
+    Planner::new(file)?.stage(stage, start, context)
 }
 
 fn needed(file: &Dockerfile) -> Result<Vec<bool>, DockerfileError> {
-    Planning::new(file)?.needed()
+    Planner::new(file)?.needed()
 }
 
-fn base(file: &Dockerfile, stage: usize) -> Result<Base, DockerfileError> {
-    Planning::new(file)?.base(stage)
+fn base(file: &Dockerfile, stage: usize) -> Result<StageBase, DockerfileError> {
+    Planner::new(file)?.base(stage)
 }
 
-fn planned(text: &str, context: &[ContextFile]) -> Plan {
-    plan(&parse(text).unwrap(), 0, Start::default(), context).unwrap()
+fn planned(text: &str, context: &[ContextFile]) -> StagePlan {
+    plan(&parse(text).unwrap(), 0, StageStart::default(), context).unwrap()
 }
 
 fn refused(text: &str, line: usize, problem: &str) {
-    let error = plan(&parse(text).unwrap(), 0, Start::default(), &[file("a", "1")]).unwrap_err();
+    let error = plan(&parse(text).unwrap(), 0, StageStart::default(), &[file("a", "1")]).unwrap_err();
     assert!(error.line == line && error.problem.text.contains(problem), "{error}");
 }
 
-fn change(plan: &Plan, step: usize) -> &Change {
+fn change(plan: &StagePlan, step: usize) -> &MachineChange {
     match &plan.steps[step].act {
-        Act::Change(change) => change,
+        StepEffect::Change(change) => change,
         other => panic!("no change: {other:?}"),
     }
 }
 
 #[test]
 fn settings_gather_and_reach_commands() {
-    let base = Settings { env: [("PATH".to_owned(), "/bin".to_owned())].into(), ..Settings::default() };
+    let base = TemplateSettings { env: [("PATH".to_owned(), "/bin".to_owned())].into(), ..TemplateSettings::default() };
     let text = "FROM mini\nARG V=1\nENV PATH=/x:$PATH A=$V\nWORKDIR /srv\nWORKDIR app\nUSER ann\nRUN make\n\
                 EXPOSE 80 9000-9001/tcp 53/udp\nCMD [\"run\"]\nENTRYPOINT start\nLABEL a=\"b c\"\n";
-    let start = Start { settings: base, folders: Vec::new() };
+    let start = StageStart { settings: base, folders: Vec::new() };
     let plan = plan(&parse(text).unwrap(), 0, start, &[]).unwrap();
-    let Change { folders, verb: Verb::Run(run) } = change(&plan, 5) else { panic!("no command") };
+    let MachineChange { folders, verb: ChangeAction::Run(run) } = change(&plan, 5) else { panic!("no command") };
     assert_eq!(folders, &["/srv", "/srv/app"]);
     assert_eq!(run.argv, ["/bin/sh", "-c", "make"]);
     assert_eq!((run.cwd.as_deref(), run.user.as_deref()), (Some("/srv/app"), Some("ann")));
     assert_eq!((run.env["PATH"].as_str(), run.env["A"].as_str(), run.env["V"].as_str()), ("/x:/bin", "1", "1"));
-    let Settings { env, workdir, user, entrypoint, cmd, started, ports, labels } = plan.settings;
+    let TemplateSettings { env, workdir, user, entrypoint, cmd, started, ports, labels } = plan.settings;
     assert!(!started);
     assert!(!env.contains_key("V"), "arguments are for the build only");
     assert_eq!((workdir.as_deref(), user.as_deref()), (Some("/srv/app"), Some("ann")));
@@ -63,15 +68,15 @@ fn files_go_where_they_are_meant() {
                 COPY <<x /f\n$V$$\nx\n";
     let plan = planned(text, &context);
     let place = |step| match &change(&plan, step).verb {
-        Verb::Place(place) => place.clone(),
-        Verb::Run(_) | Verb::Take(_) => panic!("no files"),
+        ChangeAction::Place(place) => place.clone(),
+        ChangeAction::Run(_) | ChangeAction::Take(_) => panic!("no files"),
     };
     assert_eq!((place(1).dest.as_str(), place(1).into_folder), ("/w/there", false));
     assert_eq!((place(2).dest.as_str(), place(2).into_folder), ("/w", true));
     assert_eq!((place(3).dest.as_str(), place(3).into_folder, place(3).items[0].name.as_str()), ("/d", true, "b"));
     assert_eq!((place(4).mode, place(4).owner.as_deref(), place(4).unpack), (Some(0o600), Some("1:2"), true));
     assert_eq!(place(4).items.len(), 2);
-    assert_eq!(place(5).items[0].contents, Contents::Text("$$\n".to_owned()));
+    assert_eq!(place(5).items[0].contents, PlacedContents::Text("$$\n".to_owned()));
 }
 
 #[test]
@@ -82,7 +87,7 @@ fn keys_depend_on_everything_before_and_on_contents() {
         let mut before = "base".to_owned();
         let mut keys = Vec::new();
         for step in &plan.steps {
-            if let Act::Change(change) = &step.act {
+            if let StepEffect::Change(change) = &step.act {
                 before = key(&before, change, context, "");
                 keys.push(before.clone());
             }
@@ -108,7 +113,7 @@ fn refusals_name_the_line() {
     refused("FROM a\nEXPOSE 1-9999\n", 2, "ports");
     refused("FROM a\nENV A=${B\n", 2, "closed");
     let many: String = (0..300).map(|n| format!("ENV V{n}=1\n")).take(190).collect();
-    assert!(plan(&parse(&format!("FROM a\n{many}")).unwrap(), 0, Start::default(), &[]).is_ok());
+    assert!(plan(&parse(&format!("FROM a\n{many}")).unwrap(), 0, StageStart::default(), &[]).is_ok());
     refused(&format!("FROM a\nENV {}\n", (0..300).map(|n| format!("V{n}=1 ")).collect::<String>()), 2, "variables");
 }
 
@@ -125,7 +130,7 @@ fn a_stage_that_nothing_takes_from_is_not_needed() {
     let text = "ARG B=second\nFROM a AS first\nFROM b AS second\nFROM c AS third\nFROM $B\nCOPY --from=first /x /y\n";
     let file = parse(text).unwrap();
     assert_eq!(needed(&file).unwrap(), [true, true, false, true]);
-    assert_eq!(base(&file, 3).unwrap(), Base { name: "second".to_owned(), stage: Some(1) });
+    assert_eq!(base(&file, 3).unwrap(), StageBase { name: "second".to_owned(), stage: Some(1) });
     // A number names no stage here, and a stage cannot be its own base.
     assert_eq!(base(&parse("FROM a\nFROM 0\n").unwrap(), 1).unwrap().stage, None);
     assert_eq!(base(&parse("FROM a AS a\n").unwrap(), 0).unwrap().stage, None);
@@ -134,10 +139,10 @@ fn a_stage_that_nothing_takes_from_is_not_needed() {
 #[test]
 fn what_is_taken_from_a_stage_depends_on_all_of_it() {
     let text = "FROM a AS first\nFROM b\nWORKDIR /w\nARG V=lib\nCOPY --from=first --chown=1 bin ../usr/$V/* there/\n";
-    let plan = plan(&parse(text).unwrap(), 1, Start::default(), &[]).unwrap();
+    let plan = plan(&parse(text).unwrap(), 1, StageStart::default(), &[]).unwrap();
     let taking = change(&plan, 2);
-    let Verb::Take(take) = &taking.verb else { panic!("nothing is taken") };
-    assert_eq!((&take.from, take.dest.as_str(), take.into_folder), (&Taken::Stage(0), "/w/there", true));
+    let ChangeAction::Take(take) = &taking.verb else { panic!("nothing is taken") };
+    assert_eq!((&take.from, take.dest.as_str(), take.into_folder), (&CopyFrom::Stage(0), "/w/there", true));
     assert_eq!(
         (take.sources.as_slice(), take.owner.as_deref()),
         (&["/bin".to_owned(), "/usr/lib/*".to_owned()][..], Some("1"))
@@ -154,10 +159,10 @@ fn doubling(keyword: &str) -> String {
 
 fn too_large(text: &str) {
     let file = parse(text).unwrap();
-    let refused = Planning::new(&file).and_then(|mut planning| {
+    let refused = Planner::new(&file).and_then(|mut planning| {
         planning.needed()?;
         for stage in 0..file.stages.len() {
-            planning.stage(stage, Start::default(), &[])?;
+            planning.stage(stage, StageStart::default(), &[])?;
             assert!(planning.budget.expander.spent() <= DOCKERFILE_EXPANDED_BYTES_MAX);
         }
         Ok(())
@@ -185,10 +190,10 @@ fn a_bomb_within_stages_is_refused() {
     // Many texts over many stages, each within the limits.
     let (short, body) = ("x".repeat(10_000), "$A".repeat(50));
     let stages = format!("FROM mini\nARG A={short}\nCOPY <<f /f\n{body}\nf\n").repeat(5);
-    assert!(plan(&parse(&stages).unwrap(), 4, Start::default(), &[]).is_ok());
+    assert!(plan(&parse(&stages).unwrap(), 4, StageStart::default(), &[]).is_ok());
     too_large(&stages.repeat(4));
     let one: String = (0..400).map(|n| format!(" B{n}=$A")).collect();
-    let error = plan(&parse(&format!("FROM mini\nARG A={value}{one}\n")).unwrap(), 0, Start::default(), &[]);
+    let error = plan(&parse(&format!("FROM mini\nARG A={value}{one}\n")).unwrap(), 0, StageStart::default(), &[]);
     assert_eq!(error.unwrap_err().code(), "build.dockerfile_too_large");
 }
 
@@ -207,7 +212,7 @@ fn files_of_the_context_cannot_be_copied_without_end() {
     let name = |n: usize| format!("{n:04}{}", "x".repeat(1000));
     let context: Vec<ContextFile> = (0..1000).map(|n| file(&name(n), "1")).collect();
     let text = format!("FROM a\n{}", format!("COPY{} /x/\n", " .".repeat(10)).repeat(10));
-    let refused = plan(&parse(&text).unwrap(), 0, Start::default(), &context).unwrap_err();
+    let refused = plan(&parse(&text).unwrap(), 0, StageStart::default(), &context).unwrap_err();
     assert_eq!(refused.code(), "build.dockerfile_too_large", "{refused}");
 }
 

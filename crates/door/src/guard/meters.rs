@@ -14,22 +14,22 @@ use prometheus_client::{
 const BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 25.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct RequestLabels {
     method: &'static str,
     route: String,
     class: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Route {
+struct RouteLabel {
     route: String,
 }
 
 /// Metrics of all requests. Clones count together.
 #[derive(Clone)]
 pub struct RequestMeters {
-    requests: Family<Answered, Counter>,
-    durations: Family<Route, Histogram>,
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<RouteLabel, Histogram>,
     refused: Counter,
 }
 
@@ -54,9 +54,9 @@ impl RequestMeters {
 
     /// Counts an answered request.
     pub fn answered(&self, method: &str, route: &str, status: u16, took: Duration) {
-        let labels = Answered { method: known(method), route: route.to_owned(), class: class(status) };
+        let labels = RequestLabels { method: known(method), route: route.to_owned(), class: class(status) };
         self.requests.get_or_create(&labels).inc();
-        self.durations.get_or_create(&Route { route: route.to_owned() }).observe(took.as_secs_f64());
+        self.durations.get_or_create(&RouteLabel { route: route.to_owned() }).observe(took.as_secs_f64());
     }
 
     /// Counts a request that the rate limit refused.

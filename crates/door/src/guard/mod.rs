@@ -21,11 +21,11 @@ use axum::{
 pub use meters::RequestMeters;
 use pandastack_kit::{
     Clock,
-    trace::{self, Here, SpanQueue},
+    trace::{self, SpanQueue, TracePosition},
 };
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
-pub use rate::{Operator, RateSettings, Rates};
+pub use rate::{OperatorLimit, RateSettings, RequestRates};
 pub use revoked::revoked_key;
 pub use span::SANDBOX_ATTRIBUTE;
 use tracing::Instrument;
@@ -35,7 +35,7 @@ use crate::{
     http::{TRACEPARENT, bearer, ensure_request_id, ensure_trace, refuse, trace_header},
     limits::AUDIT_PATH_BYTES_MAX,
     places::{Place, Places},
-    serve::{Connection, occupy},
+    serve::{ConnectionHandle, occupy},
     special::{EXEMPT, FORWARDED, QUICK},
 };
 
@@ -58,7 +58,7 @@ pub struct Guard {
     /// Slots for connections with a request in progress.
     pub connections: Places,
     pub rate: RateSettings,
-    pub rates: Arc<Rates>,
+    pub rates: Arc<RequestRates>,
     pub meters: RequestMeters,
     /// Queue for the spans of requests; `None` if spans are not exported.
     pub spans: Option<SpanQueue>,
@@ -101,7 +101,7 @@ async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> 
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or(NO_ROUTE, MatchedPath::as_str).to_owned();
     let span = tracing::error_span!("request", trace = %id, trace_id = trace.id(), %method, route);
-    let (here, mut work) = span::begin(guard.spans.as_ref(), &request, &route, Here::silent(trace));
+    let (here, mut work) = span::begin(guard.spans.as_ref(), &request, &route, TracePosition::silent(trace));
     let known = if EXEMPT.contains(&route.as_str()) { None } else { guard.known_caller(&mut request).await };
     if let Some(known) = known.as_ref().filter(|_| work.is_recorded()) {
         work.note(span::WORKSPACE, known.caller.workspace.0.clone());
@@ -124,7 +124,7 @@ async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> 
         Some(workspace) if !forwarded => guard.rates.take(&guard.rate, workspace, guard.clock.now_ns()),
         _ => Ok(()),
     };
-    let connection = request.extensions().get::<Connection>().cloned();
+    let connection = request.extensions().get::<ConnectionHandle>().cloned();
     let mut response = match paced.and_then(|()| guard.place(&route, workspace)) {
         Ok(place) => {
             let key = known.as_ref().map(|known| known.caller.key.clone()).unwrap_or_default();

@@ -20,25 +20,25 @@ pub struct RateSettings {
     pub per_second: u32,
     /// Requests at once after a quiet period.
     pub burst: u32,
-    pub operator: Operator,
+    pub operator: OperatorLimit,
 }
 
 /// Whether the rate limit also applies to the first workspace, which belongs to the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
+pub enum OperatorLimit {
     Limited,
     Free,
 }
 
 impl Default for RateSettings {
     fn default() -> Self {
-        Self { per_second: RATE_PER_SECOND, burst: RATE_BURST, operator: Operator::Free }
+        Self { per_second: RATE_PER_SECOND, burst: RATE_BURST, operator: OperatorLimit::Free }
     }
 }
 
 /// The buckets of all workspaces with recent requests.
 #[derive(Default)]
-pub struct Rates {
+pub struct RequestRates {
     buckets: Mutex<HashMap<WorkspaceId, Bucket>>,
 }
 
@@ -48,10 +48,10 @@ struct Bucket {
     at_ns: u64,
 }
 
-impl Rates {
+impl RequestRates {
     /// Takes one token, or refuses.
     pub fn take(&self, settings: &RateSettings, workspace: &WorkspaceId, now_ns: u64) -> Result<(), Fault> {
-        let spared = settings.operator == Operator::Free && workspace.0 == FIRST_WORKSPACE;
+        let spared = settings.operator == OperatorLimit::Free && workspace.0 == FIRST_WORKSPACE;
         if settings.per_second == 0 || spared {
             return Ok(());
         }
@@ -84,17 +84,17 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn settings(operator: Operator) -> RateSettings {
+    fn settings(operator: OperatorLimit) -> RateSettings {
         RateSettings { per_second: 25, burst: 50, operator }
     }
 
-    fn passed(rates: &Rates, settings: &RateSettings, name: &str, asked: usize, now_ns: u64) -> usize {
+    fn passed(rates: &RequestRates, settings: &RateSettings, name: &str, asked: usize, now_ns: u64) -> usize {
         (0..asked).filter(|_| rates.take(settings, &WorkspaceId(name.into()), now_ns).is_ok()).count()
     }
 
     #[test]
     fn a_burst_passes_and_then_so_many_a_second() {
-        let (rates, limited) = (Rates::default(), settings(Operator::Limited));
+        let (rates, limited) = (RequestRates::default(), settings(OperatorLimit::Limited));
         assert_eq!(passed(&rates, &limited, "a", 80, SECOND), 50);
         assert_eq!(passed(&rates, &limited, "a", 80, 2 * SECOND), 25);
         assert_eq!(passed(&rates, &limited, "a", 80, 2 * SECOND + SECOND / 5), 5);
@@ -107,17 +107,17 @@ mod tests {
 
     #[test]
     fn the_operator_may_be_free_and_everybody_can_be() {
-        let rates = Rates::default();
-        assert_eq!(passed(&rates, &settings(Operator::Free), FIRST_WORKSPACE, 200, 0), 200);
-        assert_eq!(passed(&rates, &settings(Operator::Free), "a", 200, 0), 50);
-        assert_eq!(passed(&rates, &settings(Operator::Limited), FIRST_WORKSPACE, 200, 0), 50);
-        let none = RateSettings { per_second: 0, ..settings(Operator::Limited) };
+        let rates = RequestRates::default();
+        assert_eq!(passed(&rates, &settings(OperatorLimit::Free), FIRST_WORKSPACE, 200, 0), 200);
+        assert_eq!(passed(&rates, &settings(OperatorLimit::Free), "a", 200, 0), 50);
+        assert_eq!(passed(&rates, &settings(OperatorLimit::Limited), FIRST_WORKSPACE, 200, 0), 50);
+        let none = RateSettings { per_second: 0, ..settings(OperatorLimit::Limited) };
         assert_eq!(passed(&rates, &none, "a", 200, 0), 200);
     }
 
     #[test]
     fn only_so_many_buckets_are_kept() {
-        let (rates, limited) = (Rates::default(), settings(Operator::Limited));
+        let (rates, limited) = (RequestRates::default(), settings(OperatorLimit::Limited));
         for number in 0..RATE_BUCKETS_MAX as u64 + 10 {
             passed(&rates, &limited, &format!("w{number}"), 1, number * SECOND);
         }

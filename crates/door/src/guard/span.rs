@@ -2,7 +2,7 @@
 //! `pandastack.`.
 
 use axum::extract::Request;
-use pandastack_kit::trace::{Here, SpanKind, SpanQueue, Work};
+use pandastack_kit::trace::{OpenSpan, SpanKind, SpanQueue, TracePosition};
 use pandastack_model::SandboxId;
 
 use super::{NO_ROUTE, meters::known};
@@ -13,12 +13,17 @@ const OTHER_METHOD: &str = "_OTHER";
 
 /// Returns the trace context of a request, and its span. Exempt routes are not recorded, because
 /// probes would be most of the spans.
-pub fn begin(spans: Option<&SpanQueue>, request: &Request, route: &str, here: Here) -> (Here, Work) {
+pub fn begin(
+    spans: Option<&SpanQueue>,
+    request: &Request,
+    route: &str,
+    here: TracePosition,
+) -> (TracePosition, OpenSpan) {
     let spans = spans.filter(|_| !EXEMPT.contains(&route)).cloned();
     if spans.is_none() {
-        return (here, Work::default());
+        return (here, OpenSpan::default());
     }
-    let here = Here::new(here.trace(), spans);
+    let here = TracePosition::new(here.trace(), spans);
     let method = match known(request.method().as_str()) {
         "other" => OTHER_METHOD,
         known => known,
@@ -51,7 +56,7 @@ pub const WORKSPACE: &str = "pandastack.workspace.id";
 pub const REQUEST: &str = "pandastack.request.id";
 
 /// Records how a request was answered. A refusal is not an error of the server.
-pub fn end(mut work: Work, here: &Here, status: u16) {
+pub fn end(mut work: OpenSpan, here: &TracePosition, status: u16) {
     if !work.is_recorded() {
         return;
     }

@@ -18,4 +18,4 @@ pub use path::SandboxPath;
 pub use refused::{Answer, Refused, log_fault};
 pub use routes::Routes;
 pub use stream::event_stream;
-pub use trace::{TRACEPARENT, Traced, ensure_trace, trace_header};
+pub use trace::{RequestTrace, TRACEPARENT, ensure_trace, trace_header};

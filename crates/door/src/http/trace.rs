@@ -40,9 +40,9 @@ pub fn ensure_trace(request: &mut Request) -> Trace {
 
 /// The trace of a request, for handlers that start something in a guest.
 #[derive(Clone, Copy, Debug)]
-pub struct Traced(pub Option<Trace>);
+pub struct RequestTrace(pub Option<Trace>);
 
-impl Traced {
+impl RequestTrace {
     /// Adds the trace to a program's environment, unless the caller has set one.
     pub fn tell(&self, env: &mut BTreeMap<String, String>) {
         if let Some(trace) = self.0 {
@@ -51,7 +51,7 @@ impl Traced {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Traced {
+impl<S: Send + Sync> FromRequestParts<S> for RequestTrace {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
@@ -85,12 +85,12 @@ mod tests {
     #[test]
     fn a_program_hears_of_it_unless_it_was_told_of_another() {
         let mut env = BTreeMap::new();
-        Traced(None).tell(&mut env);
+        RequestTrace(None).tell(&mut env);
         assert!(env.is_empty());
         let trace = of(&[GOOD]);
-        Traced(Some(trace)).tell(&mut env);
+        RequestTrace(Some(trace)).tell(&mut env);
         assert_eq!(env["TRACEPARENT"], trace.to_string());
-        Traced(Some(of(&[]))).tell(&mut env);
+        RequestTrace(Some(of(&[]))).tell(&mut env);
         assert_eq!(env["TRACEPARENT"], trace.to_string());
     }
 }

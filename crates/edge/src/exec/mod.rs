@@ -7,8 +7,8 @@ mod run;
 mod stream;
 mod whole;
 
-pub use ask::Start;
-pub use budget::Budget;
-pub use run::{Run, Step, lost};
+pub use ask::CommandStart;
+pub use budget::OutputBudget;
+pub use run::{CommandEvent, RunningCommand, lost};
 pub use stream::stream;
-pub use whole::{Kept, collect, whole};
+pub use whole::{OutputHead, collect, whole};

@@ -1,29 +1,29 @@
 //! Drives one command: receives its events, feeds its standard input and enforces its timeout.
-//! Dropping the `Run` ends the command.
+//! Dropping the `RunningCommand` ends the command.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use pandastack_kit::trace::{self, Work};
+use pandastack_kit::trace::{self, OpenSpan};
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecSession, HostPort};
 use pandastack_wire_public::exec_timeout;
 use tokio::{sync::mpsc, time::Instant};
 
-use super::ask::Start;
+use super::ask::CommandStart;
 use crate::limits::{KEEPALIVE, STDIN_PIECE_BYTES, TIMEOUT_GRACE};
 
 /// A running command.
-pub struct Run {
+pub struct RunningCommand {
     session: ExecSession,
-    feed: Feed,
+    feed: RemainingStdin,
     backstop: Option<Backstop>,
     /// The trace span, until the command has ended.
-    work: Work,
+    work: OpenSpan,
 }
 
 /// The next event of a command. `Exit` and `Failed` are last.
-pub enum Step {
+pub enum CommandEvent {
     Stdout(Bytes),
     Stderr(Bytes),
     Exit(i32),
@@ -33,7 +33,7 @@ pub enum Step {
 }
 
 /// Remaining data for standard input.
-enum Feed {
+enum RemainingStdin {
     Rest(Bytes),
     Done,
 }
@@ -45,10 +45,10 @@ struct Backstop {
     limit: Duration,
 }
 
-impl Run {
+impl RunningCommand {
     /// Starts a command.
-    pub async fn start(host: &dyn HostPort, id: SandboxId, start: Start) -> Result<Self, Fault> {
-        let Start { ask, stdin } = start;
+    pub async fn start(host: &dyn HostPort, id: SandboxId, start: CommandStart) -> Result<Self, Fault> {
+        let CommandStart { ask, stdin } = start;
         let limit = ask.deadline;
         let (mut work, place) = trace::begin("guest.exec");
         if work.is_recorded() {
@@ -57,7 +57,7 @@ impl Run {
             work.fail(&"the client disconnected");
         }
         let session = trace::within(place, host.exec(id, ask)).await.inspect_err(|fault| work.fail(fault))?;
-        let feed = stdin.map_or(Feed::Done, |text| Feed::Rest(Bytes::from(text)));
+        let feed = stdin.map_or(RemainingStdin::Done, |text| RemainingStdin::Rest(Bytes::from(text)));
         let backstop = limit.map(|limit| Backstop { at: Instant::now() + limit + TIMEOUT_GRACE, limit });
         Ok(Self { session, feed, backstop, work })
     }
@@ -68,15 +68,15 @@ impl Run {
     }
 
     /// Returns the next step. The last step also ends the span.
-    pub async fn next(&mut self) -> Step {
+    pub async fn next(&mut self) -> CommandEvent {
         let step = self.wait().await;
         match &step {
-            Step::Stdout(_) | Step::Stderr(_) | Step::Quiet => return step,
-            Step::Exit(code) => {
+            CommandEvent::Stdout(_) | CommandEvent::Stderr(_) | CommandEvent::Quiet => return step,
+            CommandEvent::Exit(code) => {
                 self.work.note("process.exit.code", i64::from(*code));
                 self.work.succeed();
             }
-            Step::Failed(fault) => self.work.fail(fault),
+            CommandEvent::Failed(fault) => self.work.fail(fault),
         }
         drop(std::mem::take(&mut self.work));
         step
@@ -84,34 +84,34 @@ impl Run {
 
     /// Waits for the next event. Feeds input at the same time, because a command may not read its
     /// input until its output is taken.
-    async fn wait(&mut self) -> Step {
+    async fn wait(&mut self) -> CommandEvent {
         let Self { session, feed, backstop, .. } = self;
         let ExecSession { events, control } = session;
         let quiet = Instant::now() + KEEPALIVE;
         loop {
             tokio::select! {
                 event = events.recv() => return step(event),
-                room = control.reserve(), if matches!(feed, Feed::Rest(_)) => match room {
+                room = control.reserve(), if matches!(feed, RemainingStdin::Rest(_)) => match room {
                     Ok(room) => room.send(feed.take()),
                     // The command no longer reads input; its exit event follows.
-                    Err(_) => *feed = Feed::Done,
+                    Err(_) => *feed = RemainingStdin::Done,
                 },
-                limit = overdue(*backstop) => return Step::Failed(timed_out(limit)),
-                () = tokio::time::sleep_until(quiet) => return Step::Quiet,
+                limit = overdue(*backstop) => return CommandEvent::Failed(timed_out(limit)),
+                () = tokio::time::sleep_until(quiet) => return CommandEvent::Quiet,
             }
         }
     }
 }
 
-impl Feed {
+impl RemainingStdin {
     /// Takes the next piece, or the close.
     fn take(&mut self) -> ExecControl {
         match self {
-            Feed::Rest(rest) if !rest.is_empty() => {
+            RemainingStdin::Rest(rest) if !rest.is_empty() => {
                 ExecControl::Stdin(rest.split_to(rest.len().min(STDIN_PIECE_BYTES)))
             }
-            Feed::Rest(_) | Feed::Done => {
-                *self = Feed::Done;
+            RemainingStdin::Rest(_) | RemainingStdin::Done => {
+                *self = RemainingStdin::Done;
                 ExecControl::CloseStdin
             }
         }
@@ -129,14 +129,14 @@ async fn overdue(backstop: Option<Backstop>) -> Duration {
     }
 }
 
-fn step(event: Option<ExecEvent>) -> Step {
+fn step(event: Option<ExecEvent>) -> CommandEvent {
     match event {
-        Some(ExecEvent::Stdout(piece)) => Step::Stdout(piece),
-        Some(ExecEvent::Stderr(piece)) => Step::Stderr(piece),
-        Some(ExecEvent::Exit { code }) => Step::Exit(code),
-        Some(ExecEvent::TimedOut { after }) => Step::Failed(timed_out(after)),
-        Some(ExecEvent::Failed(fault)) => Step::Failed(fault),
-        None => Step::Failed(lost()),
+        Some(ExecEvent::Stdout(piece)) => CommandEvent::Stdout(piece),
+        Some(ExecEvent::Stderr(piece)) => CommandEvent::Stderr(piece),
+        Some(ExecEvent::Exit { code }) => CommandEvent::Exit(code),
+        Some(ExecEvent::TimedOut { after }) => CommandEvent::Failed(timed_out(after)),
+        Some(ExecEvent::Failed(fault)) => CommandEvent::Failed(fault),
+        None => CommandEvent::Failed(lost()),
     }
 }
 
@@ -153,20 +153,27 @@ fn timed_out(limit: Duration) -> Fault {
 mod tests {
     use super::*;
 
-    fn run(stdin: &str, limit: Option<Duration>) -> (Run, mpsc::Sender<ExecEvent>, mpsc::Receiver<ExecControl>) {
+    fn run(
+        stdin: &str,
+        limit: Option<Duration>,
+    ) -> (RunningCommand, mpsc::Sender<ExecEvent>, mpsc::Receiver<ExecControl>) {
         let ((event_tx, events), (control, control_rx)) = (mpsc::channel(1), mpsc::channel(1));
         let backstop = limit.map(|limit| Backstop { at: Instant::now() + limit + TIMEOUT_GRACE, limit });
-        let feed = Feed::Rest(Bytes::copy_from_slice(stdin.as_bytes()));
-        (Run { session: ExecSession { events, control }, feed, backstop, work: Work::default() }, event_tx, control_rx)
+        let feed = RemainingStdin::Rest(Bytes::copy_from_slice(stdin.as_bytes()));
+        (
+            RunningCommand { session: ExecSession { events, control }, feed, backstop, work: OpenSpan::default() },
+            event_tx,
+            control_rx,
+        )
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_command_is_kept_alive_and_a_stuck_one_is_ended() {
         let (mut run, _events, _control) = run("", Some(Duration::from_secs(10)));
         let began = Instant::now();
-        assert!(matches!(run.next().await, Step::Quiet));
+        assert!(matches!(run.next().await, CommandEvent::Quiet));
         assert_eq!(began.elapsed(), KEEPALIVE);
-        let Step::Failed(fault) = run.next().await else { panic!("not ended") };
+        let CommandEvent::Failed(fault) = run.next().await else { panic!("not ended") };
         assert_eq!((fault.kind, fault.text.as_str()), (FaultKind::Timeout, "exec timeout after 10s"));
         assert_eq!(began.elapsed(), Duration::from_secs(10) + TIMEOUT_GRACE);
     }
@@ -188,8 +195,8 @@ mod tests {
             let mut taken = 0;
             loop {
                 match run.next().await {
-                    Step::Stdout(piece) => taken += piece.len(),
-                    Step::Exit(_) => return taken,
+                    CommandEvent::Stdout(piece) => taken += piece.len(),
+                    CommandEvent::Exit(_) => return taken,
                     _ => panic!("something else happened"),
                 }
             }

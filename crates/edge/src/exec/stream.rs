@@ -3,52 +3,52 @@
 
 use axum::{Extension, body::Body, extract::State};
 use futures_util::stream::unfold;
-use pandastack_door::http::{Answer, RequestId, Traced, event_stream, log_fault};
+use pandastack_door::http::{Answer, RequestId, RequestTrace, event_stream, log_fault};
 use pandastack_model::Fault;
 use pandastack_wire_public::{ExecChunk, ExecExit, ExecFailure, TextTail, reply, sse};
 
 use super::{
     ask,
-    run::{Run, Step},
+    run::{CommandEvent, RunningCommand},
 };
-use crate::{Edge, access::Admitted};
+use crate::{Edge, access::ReachableSandbox};
 
 /// Runs a command and streams its output. The command ends if the client disconnects. A slow client
 /// slows the command down: output is taken only while the connection has room.
 pub async fn stream(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
+    ReachableSandbox(id): ReachableSandbox,
     Extension(RequestId(request)): Extension<RequestId>,
-    traced: Traced,
+    traced: RequestTrace,
     body: Body,
 ) -> Answer {
     let start = ask::parse(body, traced).await?;
-    let run = Run::start(&*edge.host, id, start).await?;
-    let telling = Telling { run, stdout: TextTail::new(), stderr: TextTail::new(), request };
+    let run = RunningCommand::start(&*edge.host, id, start).await?;
+    let telling = StreamedCommand { run, stdout: TextTail::new(), stderr: TextTail::new(), request };
     Ok(event_stream(unfold(Some(telling), |telling| async move { Some(telling?.next().await) })))
 }
 
 /// A command whose output is being streamed.
-struct Telling {
-    run: Run,
+struct StreamedCommand {
+    run: RunningCommand,
     stdout: TextTail,
     stderr: TextTail,
     request: String,
 }
 
-impl Telling {
+impl StreamedCommand {
     /// Returns the next piece of the stream, and `self` unless that was the end.
     async fn next(mut self) -> (String, Option<Self>) {
         loop {
             let text = match self.run.next().await {
-                Step::Stdout(piece) => chunk("stdout", self.stdout.push(&piece)),
-                Step::Stderr(piece) => chunk("stderr", self.stderr.push(&piece)),
-                Step::Quiet => sse::KEEPALIVE.to_owned(),
-                Step::Exit(exit_code) => {
+                CommandEvent::Stdout(piece) => chunk("stdout", self.stdout.push(&piece)),
+                CommandEvent::Stderr(piece) => chunk("stderr", self.stderr.push(&piece)),
+                CommandEvent::Quiet => sse::KEEPALIVE.to_owned(),
+                CommandEvent::Exit(exit_code) => {
                     let end = sse::event("exit", &ExecExit { exit_code });
                     return (self.rest() + &end, None);
                 }
-                Step::Failed(fault) => {
+                CommandEvent::Failed(fault) => {
                     let end = self.failure(&fault);
                     return (self.rest() + &end, None);
                 }

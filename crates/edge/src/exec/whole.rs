@@ -4,22 +4,22 @@
 use std::time::Instant;
 
 use axum::{Json, body::Body, extract::State};
-use pandastack_door::http::{Answer, Traced};
+use pandastack_door::http::{Answer, RequestTrace};
 use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_public::ExecResponse;
 
 use super::{
-    ask::{self, Start},
-    budget::{Budget, Share},
-    run::{Run, Step},
+    ask::{self, CommandStart},
+    budget::{BudgetShare, OutputBudget},
+    run::{CommandEvent, RunningCommand},
 };
-use crate::{Edge, access::Admitted, limits::OUTPUT_BYTES_MAX};
+use crate::{Edge, access::ReachableSandbox, limits::OUTPUT_BYTES_MAX};
 
 /// Runs a command and answers with its output. The command ends if the client disconnects.
 pub async fn whole(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
-    traced: Traced,
+    ReachableSandbox(id): ReachableSandbox,
+    traced: RequestTrace,
     body: Body,
 ) -> Answer<Json<ExecResponse>> {
     let start = ask::parse(body, traced).await?;
@@ -27,17 +27,17 @@ pub async fn whole(
 }
 
 /// Runs a command to its end and returns its output.
-pub async fn collect(edge: &Edge, id: SandboxId, start: Start) -> Result<ExecResponse, Fault> {
+pub async fn collect(edge: &Edge, id: SandboxId, start: CommandStart) -> Result<ExecResponse, Fault> {
     let began = Instant::now();
-    let mut run = Run::start(&*edge.host, id, start).await?;
-    let (mut stdout, mut stderr) = (Kept::new(OUTPUT_BYTES_MAX), Kept::new(OUTPUT_BYTES_MAX));
+    let mut run = RunningCommand::start(&*edge.host, id, start).await?;
+    let (mut stdout, mut stderr) = (OutputHead::new(OUTPUT_BYTES_MAX), OutputHead::new(OUTPUT_BYTES_MAX));
     let exit_code = loop {
         match run.next().await {
-            Step::Stdout(piece) => stdout.push(&piece, &edge.budget),
-            Step::Stderr(piece) => stderr.push(&piece, &edge.budget),
-            Step::Quiet => {}
-            Step::Exit(code) => break code,
-            Step::Failed(fault) => return Err(fault),
+            CommandEvent::Stdout(piece) => stdout.push(&piece, &edge.budget),
+            CommandEvent::Stderr(piece) => stderr.push(&piece, &edge.budget),
+            CommandEvent::Quiet => {}
+            CommandEvent::Exit(code) => break code,
+            CommandEvent::Failed(fault) => return Err(fault),
         }
     };
     Ok(ExecResponse {
@@ -50,17 +50,17 @@ pub async fn collect(edge: &Edge, id: SandboxId, start: Start) -> Result<ExecRes
 }
 
 /// The start of an output stream.
-pub struct Kept {
+pub struct OutputHead {
     bytes: Vec<u8>,
     bytes_max: usize,
-    share: Share,
+    share: BudgetShare,
     cut: bool,
 }
 
-impl Kept {
+impl OutputHead {
     /// Keeps at most this many bytes, if the shared budget has room for them.
     pub fn new(bytes_max: usize) -> Self {
-        Self { bytes: Vec::new(), bytes_max, share: Share::default(), cut: false }
+        Self { bytes: Vec::new(), bytes_max, share: BudgetShare::default(), cut: false }
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -72,7 +72,7 @@ impl Kept {
         self.cut
     }
 
-    pub fn push(&mut self, piece: &[u8], budget: &Budget) {
+    pub fn push(&mut self, piece: &[u8], budget: &OutputBudget) {
         if self.cut {
             return;
         }
@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn output_past_the_limit_is_dropped_and_marked() {
-        let budget = Budget::new(2 * OUTPUT_BYTES_MAX);
-        let mut kept = Kept::new(OUTPUT_BYTES_MAX);
+        let budget = OutputBudget::new(2 * OUTPUT_BYTES_MAX);
+        let mut kept = OutputHead::new(OUTPUT_BYTES_MAX);
         kept.push(&vec![b'x'; OUTPUT_BYTES_MAX - 1], &budget);
         kept.push(b"yz", &budget);
         kept.push(b"more", &budget);
@@ -124,15 +124,15 @@ mod tests {
 
     #[test]
     fn output_past_the_common_budget_is_dropped_too() {
-        let mut kept = Kept::new(OUTPUT_BYTES_MAX);
-        kept.push(&[b'x'; 4096], &Budget::new(1024));
+        let mut kept = OutputHead::new(OUTPUT_BYTES_MAX);
+        kept.push(&[b'x'; 4096], &OutputBudget::new(1024));
         assert!(kept.cut && kept.bytes.is_empty());
     }
 
     #[test]
     fn a_full_stream_is_not_cut() {
-        let mut kept = Kept::new(OUTPUT_BYTES_MAX);
-        kept.push(b"caf\xc3\xa9 \xff", &Budget::new(OUTPUT_BYTES_MAX));
+        let mut kept = OutputHead::new(OUTPUT_BYTES_MAX);
+        kept.push(b"caf\xc3\xa9 \xff", &OutputBudget::new(OUTPUT_BYTES_MAX));
         assert!(!kept.cut);
         assert_eq!(kept.into_text(), "café \u{fffd}");
     }

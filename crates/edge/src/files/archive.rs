@@ -13,15 +13,15 @@ use pandastack_wire_public::tree::Unpacked;
 
 use super::{
     path,
-    write::{Broken, check_announced, upload},
+    write::{UploadFault, check_announced, upload},
 };
-use crate::{Edge, access::Admitted};
+use crate::{Edge, access::ReachableSandbox};
 
 /// Sends a directory while it is read. A read error breaks the connection, so that the client does
 /// not mistake the part for the whole.
 pub async fn pack(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
+    ReachableSandbox(id): ReachableSandbox,
     Extension(RequestId(request)): Extension<RequestId>,
     uri: Uri,
 ) -> Answer {
@@ -37,15 +37,15 @@ pub async fn pack(
 /// Unpacks the body into a directory. Entries before a refused one stay.
 pub async fn unpack(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
+    ReachableSandbox(id): ReachableSandbox,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Answer<Json<Unpacked>> {
     let path = path(&uri)?;
     check_announced(&headers)?;
-    let broken = Broken::default();
+    let broken = UploadFault::default();
     let done = edge.host.write_tree(id, &path, upload(body, broken.clone())).await;
-    let pandastack_wire_fleet::Unpacked { entries, bytes } = broken.settle(done)?;
+    let pandastack_wire_fleet::UnpackSummary { entries, bytes } = broken.settle(done)?;
     Ok(Json(Unpacked { path, entries, bytes }))
 }

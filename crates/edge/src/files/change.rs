@@ -2,18 +2,18 @@
 
 use axum::{Json, body::Body, extract::State, http::StatusCode};
 use pandastack_door::http::{Answer, json_body};
-use pandastack_wire_fleet::{InTheWay, Reach};
+use pandastack_wire_fleet::{ExistingTarget, PathScope};
 use pandastack_wire_public::{
     checked_path,
     tree::{Changed, Chmod, MakeDir, MovePath},
 };
 
-use crate::{Edge, access::Admitted};
+use crate::{Edge, access::ReachableSandbox};
 
 /// Creates a directory.
 pub async fn mkdir(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
+    ReachableSandbox(id): ReachableSandbox,
     body: Body,
 ) -> Answer<(StatusCode, Json<Changed>)> {
     let MakeDir { path, parents } = json_body(body).await?;
@@ -23,16 +23,24 @@ pub async fn mkdir(
 }
 
 /// Moves a path.
-pub async fn move_path(State(edge): State<Edge>, Admitted(id): Admitted, body: Body) -> Answer<Json<Changed>> {
+pub async fn move_path(
+    State(edge): State<Edge>,
+    ReachableSandbox(id): ReachableSandbox,
+    body: Body,
+) -> Answer<Json<Changed>> {
     let MovePath { from, to, overwrite } = json_body(body).await?;
     let (from, path) = (checked_path(from)?, checked_path(to)?);
-    let in_the_way = if overwrite { InTheWay::Goes } else { InTheWay::Stays };
+    let in_the_way = if overwrite { ExistingTarget::Goes } else { ExistingTarget::Stays };
     edge.host.move_path(id, &from, &path, in_the_way).await?;
     Ok(Json(Changed { path }))
 }
 
 /// Sets permission bits.
-pub async fn chmod(State(edge): State<Edge>, Admitted(id): Admitted, body: Body) -> Answer<Json<Changed>> {
+pub async fn chmod(
+    State(edge): State<Edge>,
+    ReachableSandbox(id): ReachableSandbox,
+    body: Body,
+) -> Answer<Json<Changed>> {
     let ask: Chmod = json_body(body).await?;
     let bits = ask.bits()?;
     let path = checked_path(ask.path)?;
@@ -40,6 +48,6 @@ pub async fn chmod(State(edge): State<Edge>, Admitted(id): Admitted, body: Body)
     Ok(Json(Changed { path }))
 }
 
-fn reach(all: bool) -> Reach {
-    if all { Reach::All } else { Reach::Only }
+fn reach(all: bool) -> PathScope {
+    if all { PathScope::All } else { PathScope::Only }
 }

@@ -3,21 +3,25 @@
 use axum::{Json, extract::State, http::Uri};
 use pandastack_door::http::{Answer, flag, query_value};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{FileEntry, FileKind, WalkAsk, Walked};
+use pandastack_wire_fleet::{FileEntry, FileKind, WalkParams, WalkResult};
 use pandastack_wire_public::{DirListing, Entry, checked_path};
 
 use super::path;
-use crate::{Edge, access::Admitted, limits::TREE_ENTRIES_MAX};
+use crate::{Edge, access::ReachableSandbox, limits::TREE_ENTRIES_MAX};
 
 /// Lists a directory by name; the default is the root. With `recursive=1` or a `depth` it also
 /// lists the levels below, each directory before its contents.
-pub async fn list(State(edge): State<Edge>, Admitted(id): Admitted, uri: Uri) -> Answer<Json<DirListing>> {
+pub async fn list(
+    State(edge): State<Edge>,
+    ReachableSandbox(id): ReachableSandbox,
+    uri: Uri,
+) -> Answer<Json<DirListing>> {
     let asked = query_value(&uri, "path").filter(|path| !path.is_empty());
     let path = checked_path(Some(asked.unwrap_or_else(|| "/".to_owned())))?;
     if let Some(depth) = depth(&uri)? {
         let entries_max = TREE_ENTRIES_MAX;
-        let Walked { entries, truncated } =
-            edge.host.walk(id, WalkAsk { path: path.clone(), depth, entries_max }).await?;
+        let WalkResult { entries, truncated } =
+            edge.host.walk(id, WalkParams { path: path.clone(), depth, entries_max }).await?;
         let inside = entries.into_iter().filter(|entry| entry.name.split('/').all(is_name));
         let entries = inside.map(|entry| within(&path, entry)).collect();
         return Ok(Json(DirListing { path, entries, truncated }));
@@ -30,7 +34,7 @@ pub async fn list(State(edge): State<Edge>, Admitted(id): Admitted, uri: Uri) ->
 }
 
 /// Describes one path.
-pub async fn stat(State(edge): State<Edge>, Admitted(id): Admitted, uri: Uri) -> Answer<Json<Entry>> {
+pub async fn stat(State(edge): State<Edge>, ReachableSandbox(id): ReachableSandbox, uri: Uri) -> Answer<Json<Entry>> {
     let path = path(&uri)?;
     let found = edge.host.stat(id, &path).await?;
     // The name comes from the caller's own path, so the guest cannot forge it.

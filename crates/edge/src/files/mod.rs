@@ -17,7 +17,7 @@ use pandastack_model::Fault;
 use pandastack_wire_public::checked_path;
 pub use read::read;
 pub use watch::watch;
-pub use write::{Broken, delete, upload, write};
+pub use write::{UploadFault, delete, upload, write};
 
 /// Returns the path that the request names.
 fn path(uri: &Uri) -> Result<String, Fault> {

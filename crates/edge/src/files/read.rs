@@ -11,14 +11,14 @@ use futures_util::StreamExt;
 use pandastack_door::http::{Answer, RequestId, log_fault};
 
 use super::path;
-use crate::{Edge, access::Admitted};
+use crate::{Edge, access::ReachableSandbox};
 
 /// Sends a file while it is read. There is no content length: files such as those in /proc do not
 /// report one, and a file may change meanwhile. A read error breaks the connection, so that the
 /// client does not mistake the part for the whole.
 pub async fn read(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
+    ReachableSandbox(id): ReachableSandbox,
     Extension(RequestId(request)): Extension<RequestId>,
     uri: Uri,
 ) -> Answer {

@@ -5,39 +5,39 @@ use axum::{Extension, extract::State, http::Uri};
 use futures_util::{StreamExt, stream::unfold};
 use pandastack_door::http::{Answer, RequestId, event_stream, flag, log_fault};
 use pandastack_model::Fault;
-use pandastack_wire_fleet::{Change, ChangeKind, ChangeStream, Reach};
+use pandastack_wire_fleet::{FileChange, FileChangeKind, FileChangeStream, PathScope};
 use pandastack_wire_public::{
     ExecFailure, reply, sse,
     tree::{self, WatchNote},
 };
 
 use super::path;
-use crate::{Edge, access::Admitted, exec::lost, limits::KEEPALIVE};
+use crate::{Edge, access::ReachableSandbox, exec::lost, limits::KEEPALIVE};
 
 /// Streams changes until the client disconnects or the path is gone. The latter, and every failure,
 /// is sent as a last `error` event.
 pub async fn watch(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
+    ReachableSandbox(id): ReachableSandbox,
     Extension(RequestId(request)): Extension<RequestId>,
     uri: Uri,
 ) -> Answer {
     let path = path(&uri)?;
-    let reach = if flag(&uri, "recursive") { Reach::All } else { Reach::Only };
+    let reach = if flag(&uri, "recursive") { PathScope::All } else { PathScope::Only };
     let changes = edge.host.watch(id, &path, reach).await?;
     let ready = sse::event("ready", &WatchNote { path });
-    let watching = Watching { changes, ready: Some(ready), request };
+    let watching = ChangeEvents { changes, ready: Some(ready), request };
     Ok(event_stream(unfold(Some(watching), |watching| async move { Some(watching?.next().await) })))
 }
 
-struct Watching {
-    changes: ChangeStream,
+struct ChangeEvents {
+    changes: FileChangeStream,
     /// The first event, until it is sent.
     ready: Option<String>,
     request: String,
 }
 
-impl Watching {
+impl ChangeEvents {
     async fn next(mut self) -> (String, Option<Self>) {
         if let Some(ready) = self.ready.take() {
             return (ready, Some(self));
@@ -56,17 +56,17 @@ impl Watching {
     }
 }
 
-fn event(change: Change) -> String {
-    let Change { kind, path, folder, cookie } = change;
+fn event(change: FileChange) -> String {
+    let FileChange { kind, path, folder, cookie } = change;
     let kind = match kind {
-        ChangeKind::Created => "created",
-        ChangeKind::Modified => "modified",
-        ChangeKind::Written => "written",
-        ChangeKind::Deleted => "deleted",
-        ChangeKind::MovedFrom => "moved_from",
-        ChangeKind::MovedTo => "moved_to",
-        ChangeKind::Attributes => "attributes",
-        ChangeKind::Overflow => return sse::event("overflow", &WatchNote { path }),
+        FileChangeKind::Created => "created",
+        FileChangeKind::Modified => "modified",
+        FileChangeKind::Written => "written",
+        FileChangeKind::Deleted => "deleted",
+        FileChangeKind::MovedFrom => "moved_from",
+        FileChangeKind::MovedTo => "moved_to",
+        FileChangeKind::Attributes => "attributes",
+        FileChangeKind::Overflow => return sse::event("overflow", &WatchNote { path }),
     };
     sse::event("change", &tree::Change { kind: kind.to_owned(), path, is_dir: folder, cookie })
 }

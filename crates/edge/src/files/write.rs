@@ -12,35 +12,35 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream::unfold};
 use pandastack_door::http::{Answer, query_value};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{ByteStream, WriteAsk};
+use pandastack_wire_fleet::{ByteStream, WriteParams};
 use pandastack_wire_public::{Written, tree::octal_mode};
 use tokio::time::{Instant, timeout_at};
 
 use super::path;
 use crate::{
     Edge,
-    access::Admitted,
+    access::ReachableSandbox,
     limits::{FILE_BYTES_MAX, UPLOAD_MAX, UPLOAD_SILENCE_MAX},
 };
 
 /// Writes a file from the body, completely or not at all.
 pub async fn write(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
+    ReachableSandbox(id): ReachableSandbox,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Answer<Json<Written>> {
-    let ask = WriteAsk { path: path(&uri)?, mode: mode(&uri)? };
+    let ask = WriteParams { path: path(&uri)?, mode: mode(&uri)? };
     check_announced(&headers)?;
-    let broken = Broken::default();
+    let broken = UploadFault::default();
     let path = ask.path.clone();
     let written = edge.host.write_file(id, ask, upload(body, broken.clone())).await;
     Ok(Json(Written { path, bytes: broken.settle(written)? }))
 }
 
 /// Deletes a path and everything below it.
-pub async fn delete(State(edge): State<Edge>, Admitted(id): Admitted, uri: Uri) -> Answer<StatusCode> {
+pub async fn delete(State(edge): State<Edge>, ReachableSandbox(id): ReachableSandbox, uri: Uri) -> Answer<StatusCode> {
     edge.host.delete_path(id, &path(&uri)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -53,9 +53,9 @@ pub(super) fn check_announced(headers: &HeaderMap) -> Result<(), Fault> {
 
 /// Stores why an upload broke.
 #[derive(Clone, Default)]
-pub struct Broken(Arc<Mutex<Option<Fault>>>);
+pub struct UploadFault(Arc<Mutex<Option<Fault>>>);
 
-impl Broken {
+impl UploadFault {
     fn set(&self, fault: &Fault) {
         *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(fault.clone());
     }
@@ -68,7 +68,7 @@ impl Broken {
 }
 
 /// Turns a request body into a stream of pieces, with limits on time and total size.
-pub fn upload(body: Body, broken: Broken) -> ByteStream {
+pub fn upload(body: Body, broken: UploadFault) -> ByteStream {
     let start = Some((body.into_data_stream(), 0));
     let until = Instant::now() + UPLOAD_MAX;
     Box::pin(unfold(start, move |state| {

@@ -7,19 +7,19 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use pandastack_door::http::log_fault;
 use pandastack_model::{CodeLanguage, CodeSessionId, Fault, FaultKind, SandboxId};
-use pandastack_wire_fleet::{ExecAsk, FileKind, Program, WriteAsk};
+use pandastack_wire_fleet::{ExecParams, FileKind, Program, WriteParams};
 use pandastack_wire_public::{
-    CellResult, CellSpec, Command, ExecRequest, ExecSpec, RunCell, cell_timeout, checked_path,
+    CellResult, CellSpec, ExecCommand, ExecRequest, ExecSpec, RunCell, cell_timeout, checked_path,
 };
 use serde_json::{Map, Value, json};
 
 use super::{
-    To,
-    rpc::{INVALID_PARAMS, Problem, short},
+    ToolTarget,
+    rpc::{INVALID_PARAMS, RpcError, short},
 };
 use crate::{
     Edge,
-    exec::{Start, collect},
+    exec::{CommandStart, collect},
     limits::{MCP_ENTRIES_MAX, MCP_FILE_BYTES_MAX, MCP_IMAGE_BYTES_MAX, MCP_TEXT_BYTES_MAX, MCP_TIMEOUT_DEFAULT},
     repl::{open_session, run_cell},
 };
@@ -28,7 +28,7 @@ use crate::{
 const DEFAULT_DIRECTORIES: [&str; 2] = ["/workspace", "/root"];
 
 /// Executes a call.
-pub async fn call(edge: &Edge, to: To, params: Value) -> Result<Value, Problem> {
+pub async fn call(edge: &Edge, to: ToolTarget, params: Value) -> Result<Value, RpcError> {
     let id = to.id;
     let (name, arguments) = named(params)?;
     let outcome = match name.as_str() {
@@ -37,38 +37,38 @@ pub async fn call(edge: &Edge, to: To, params: Value) -> Result<Value, Problem> 
         "read_file" => read_file(edge, id, &arguments).await,
         "write_file" => write_file(edge, id, &arguments).await,
         "list_dir" => list_dir(edge, id, &arguments).await,
-        other => return Err(Problem::new(INVALID_PARAMS, format!("unknown tool {:?}", short(other)))),
+        other => return Err(RpcError::new(INVALID_PARAMS, format!("unknown tool {:?}", short(other)))),
     };
     match outcome {
         Ok(done) => Ok(done.render()),
-        Err(Failure::Call(text)) => Err(Problem::new(INVALID_PARAMS, text)),
-        Err(Failure::Sandbox(fault)) => {
+        Err(ToolFailure::Call(text)) => Err(RpcError::new(INVALID_PARAMS, text)),
+        Err(ToolFailure::Sandbox(fault)) => {
             log_fault(&fault, "mcp");
-            Ok(Done { content: vec![text(fault.text)], failed: true }.render())
+            Ok(ToolResult { content: vec![text(fault.text)], failed: true }.render())
         }
     }
 }
 
 /// The result of a tool.
-struct Done {
+struct ToolResult {
     content: Vec<Value>,
     failed: bool,
 }
 
-impl Done {
+impl ToolResult {
     fn render(self) -> Value {
         json!({"content": self.content, "isError": self.failed})
     }
 }
 
 /// Why a tool has no result.
-enum Failure {
+enum ToolFailure {
     /// The call is invalid.
     Call(String),
     Sandbox(Fault),
 }
 
-impl From<Fault> for Failure {
+impl From<Fault> for ToolFailure {
     fn from(fault: Fault) -> Self {
         match fault.kind {
             FaultKind::Caller => Self::Call(fault.text),
@@ -77,8 +77,8 @@ impl From<Fault> for Failure {
     }
 }
 
-fn named(params: Value) -> Result<(String, Map<String, Value>), Problem> {
-    let bad = |text: &str| Problem::new(INVALID_PARAMS, text);
+fn named(params: Value) -> Result<(String, Map<String, Value>), RpcError> {
+    let bad = |text: &str| RpcError::new(INVALID_PARAMS, text);
     let Value::Object(mut params) = params else { return Err(bad("name required")) };
     let Some(Value::String(name)) = params.remove("name") else { return Err(bad("name required")) };
     match params.remove("arguments") {
@@ -89,24 +89,24 @@ fn named(params: Value) -> Result<(String, Map<String, Value>), Problem> {
 }
 
 /// Returns a text argument under the first of its names that is present.
-fn text_of<'a>(arguments: &'a Map<String, Value>, spellings: &[&str]) -> Result<Option<&'a str>, Failure> {
+fn text_of<'a>(arguments: &'a Map<String, Value>, spellings: &[&str]) -> Result<Option<&'a str>, ToolFailure> {
     let found = spellings.iter().find_map(|name| arguments.get(*name).filter(|value| !value.is_null()));
     match found {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Failure::Call(format!("{} must be a string", spellings[0]))),
+        Some(_) => Err(ToolFailure::Call(format!("{} must be a string", spellings[0]))),
     }
 }
 
-fn required<'a>(arguments: &'a Map<String, Value>, spellings: &[&str]) -> Result<&'a str, Failure> {
-    text_of(arguments, spellings)?.ok_or_else(|| Failure::Call(format!("{} required", spellings[0])))
+fn required<'a>(arguments: &'a Map<String, Value>, spellings: &[&str]) -> Result<&'a str, ToolFailure> {
+    text_of(arguments, spellings)?.ok_or_else(|| ToolFailure::Call(format!("{} required", spellings[0])))
 }
 
 /// Returns the time limit: `timeout_ms`, or `timeout_seconds` as in the documentation.
-fn limit(arguments: &Map<String, Value>) -> Result<Duration, Failure> {
+fn limit(arguments: &Map<String, Value>) -> Result<Duration, ToolFailure> {
     let number = |name: &str| match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => value.as_f64().map(Some).ok_or_else(|| Failure::Call(format!("{name} must be a number"))),
+        Some(value) => value.as_f64().map(Some).ok_or_else(|| ToolFailure::Call(format!("{name} must be a number"))),
     };
     let milliseconds = match number("timeout_ms")? {
         Some(milliseconds) => Some(milliseconds),
@@ -118,19 +118,23 @@ fn limit(arguments: &Map<String, Value>) -> Result<Duration, Failure> {
     }
 }
 
-async fn shell(edge: &Edge, To { id, traced }: To, arguments: &Map<String, Value>) -> Result<Done, Failure> {
+async fn shell(
+    edge: &Edge,
+    ToolTarget { id, traced }: ToolTarget,
+    arguments: &Map<String, Value>,
+) -> Result<ToolResult, ToolFailure> {
     let command = required(arguments, &["command", "cmd"])?;
     let limit = limit(arguments)?;
     // The same checks as for every command.
     let spec = ExecSpec::try_from(ExecRequest { cmd: Some(command.to_owned()), ..ExecRequest::default() })?;
     let program = match spec.command {
-        Command::Shell(line) => Program::Shell(line),
-        Command::Argv(argv) => Program::Argv(argv),
+        ExecCommand::Shell(line) => Program::Shell(line),
+        ExecCommand::Argv(argv) => Program::Argv(argv),
     };
     let (cwd, mut env, deadline) = (None, BTreeMap::new(), Some(limit));
     traced.tell(&mut env);
-    let ask = ExecAsk { program, cwd, env, user: None, stdin: false, deadline, terminal: None };
-    let ran = collect(edge, id, Start { ask, stdin: None }).await?;
+    let ask = ExecParams { program, cwd, env, user: None, stdin: false, deadline, terminal: None };
+    let ran = collect(edge, id, CommandStart { ask, stdin: None }).await?;
     let mut said = shortened(ran.stdout);
     if !ran.stderr.is_empty() {
         said.push_str(&section("stderr", &shortened(ran.stderr)));
@@ -138,14 +142,14 @@ async fn shell(edge: &Edge, To { id, traced }: To, arguments: &Map<String, Value
     if ran.exit_code != 0 {
         said.push_str(&section("exit code", &ran.exit_code.to_string()));
     }
-    Ok(Done { content: vec![text(said)], failed: ran.exit_code != 0 })
+    Ok(ToolResult { content: vec![text(said)], failed: ran.exit_code != 0 })
 }
 
-async fn run_code(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) -> Result<Done, Failure> {
+async fn run_code(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) -> Result<ToolResult, ToolFailure> {
     let code = required(arguments, &["code"])?.to_owned();
     let name = text_of(arguments, &["language"])?.unwrap_or("python");
     let language = CodeLanguage::find(name).ok_or_else(|| {
-        Failure::Call(format!("unsupported language {:?}: use python, javascript or bash", short(name)))
+        ToolFailure::Call(format!("unsupported language {:?}: use python, javascript or bash", short(name)))
     })?;
     let spec =
         CellSpec { timeout: limit(arguments)?, ..CellSpec::try_from(RunCell { code: Some(code), timeout_ms: None })? };
@@ -158,13 +162,13 @@ async fn run_code(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) ->
             let shared = CodeSessionId::shared(language);
             // The language's kernel may be missing in the sandbox. The agent gets that as an
             // answer, because the call itself is valid.
-            open_session(edge, id, shared, language).await.map_err(Failure::Sandbox)?.id
+            open_session(edge, id, shared, language).await.map_err(ToolFailure::Sandbox)?.id
         }
     };
     Ok(ran_cell(run_cell(edge, id, session, spec).await?))
 }
 
-fn ran_cell(ran: CellResult) -> Done {
+fn ran_cell(ran: CellResult) -> ToolResult {
     let mut said = shortened(ran.stdout);
     if !ran.stderr.is_empty() {
         said.push_str(&section("stderr", &shortened(ran.stderr)));
@@ -190,16 +194,16 @@ fn ran_cell(ran: CellResult) -> Done {
     }
     let mut content = vec![text(said)];
     content.append(&mut images);
-    Done { content, failed: ran.error.is_some() || ran.exit != 0 }
+    ToolResult { content, failed: ran.error.is_some() || ran.exit != 0 }
 }
 
 fn images_bytes(images: &[Value]) -> usize {
     images.iter().filter_map(|image| image["data"].as_str()).map(str::len).sum()
 }
 
-async fn read_file(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) -> Result<Done, Failure> {
+async fn read_file(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) -> Result<ToolResult, ToolFailure> {
     let path = checked_path(Some(required(arguments, &["path"])?.to_owned()))?;
-    let mut body = edge.host.read_file(id, &path).await.map_err(Failure::Sandbox)?.body;
+    let mut body = edge.host.read_file(id, &path).await.map_err(ToolFailure::Sandbox)?.body;
     let mut bytes = Vec::new();
     let mut cut = false;
     while let Some(piece) = body.next().await {
@@ -215,19 +219,19 @@ async fn read_file(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) -
     if cut {
         contents.push_str(&format!("\n[file truncated after {MCP_FILE_BYTES_MAX} bytes]\n"));
     }
-    Ok(Done { content: vec![text(contents)], failed: false })
+    Ok(ToolResult { content: vec![text(contents)], failed: false })
 }
 
-async fn write_file(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) -> Result<Done, Failure> {
+async fn write_file(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) -> Result<ToolResult, ToolFailure> {
     let path = checked_path(Some(required(arguments, &["path"])?.to_owned()))?;
     let content = required(arguments, &["content", "contents", "data", "text"])?.to_owned();
     let body = stream::iter([Ok(Bytes::from(content))]);
-    let ask = WriteAsk { path: path.clone(), mode: None };
-    let bytes = edge.host.write_file(id, ask, Box::pin(body)).await.map_err(Failure::Sandbox)?;
-    Ok(Done { content: vec![text(format!("wrote {bytes} bytes to {path}"))], failed: false })
+    let ask = WriteParams { path: path.clone(), mode: None };
+    let bytes = edge.host.write_file(id, ask, Box::pin(body)).await.map_err(ToolFailure::Sandbox)?;
+    Ok(ToolResult { content: vec![text(format!("wrote {bytes} bytes to {path}"))], failed: false })
 }
 
-async fn list_dir(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) -> Result<Done, Failure> {
+async fn list_dir(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) -> Result<ToolResult, ToolFailure> {
     let entries = match text_of(arguments, &["path"])?.filter(|path| !path.is_empty()) {
         Some(path) => edge.host.list_dir(id, &checked_path(Some(path.to_owned()))?).await,
         None => match edge.host.list_dir(id, DEFAULT_DIRECTORIES[0]).await {
@@ -235,7 +239,7 @@ async fn list_dir(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) ->
             listed => listed,
         },
     };
-    let entries = entries.map_err(Failure::Sandbox)?;
+    let entries = entries.map_err(ToolFailure::Sandbox)?;
     let mut lines: Vec<String> = entries
         .iter()
         .take(MCP_ENTRIES_MAX)
@@ -253,7 +257,7 @@ async fn list_dir(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) ->
     if entries.len() > MCP_ENTRIES_MAX {
         lines.push(format!("[{} more entries]", entries.len() - MCP_ENTRIES_MAX));
     }
-    Ok(Done { content: vec![text(shortened(lines.join("\n")))], failed: false })
+    Ok(ToolResult { content: vec![text(shortened(lines.join("\n")))], failed: false })
 }
 
 fn text(text: String) -> Value {

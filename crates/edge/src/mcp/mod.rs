@@ -13,12 +13,12 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use pandastack_door::http::{Answer, Traced, whole_body};
+use pandastack_door::http::{Answer, RequestTrace, whole_body};
 use pandastack_model::SandboxId;
 use serde_json::{Value, json};
 
-use crate::{Edge, access::Admitted, limits::MCP_BATCH_MAX};
-use rpc::{Problem, Request};
+use crate::{Edge, access::ReachableSandbox, limits::MCP_BATCH_MAX};
+use rpc::{RpcError, RpcRequest};
 
 /// Supported protocol versions, newest first.
 const VERSIONS: &[&str] = &["2025-06-18", "2025-03-26", "2024-11-05"];
@@ -28,23 +28,28 @@ const INSTRUCTIONS: &str = "A Linux machine for your own use. Commands run as ro
 
 /// The sandbox that the tools use, and the trace of the request.
 #[derive(Clone, Copy)]
-pub struct To {
+pub struct ToolTarget {
     id: SandboxId,
-    traced: Traced,
+    traced: RequestTrace,
 }
 
 /// Answers a message, or a batch of messages.
-pub async fn mcp(State(edge): State<Edge>, Admitted(id): Admitted, traced: Traced, body: Body) -> Answer<Response> {
-    let to = To { id, traced };
+pub async fn mcp(
+    State(edge): State<Edge>,
+    ReachableSandbox(id): ReachableSandbox,
+    traced: RequestTrace,
+    body: Body,
+) -> Answer<Response> {
+    let to = ToolTarget { id, traced };
     let bytes = whole_body(body).await?;
     let Ok(message) = serde_json::from_slice::<Value>(&bytes) else {
-        let problem = Problem::new(rpc::PARSE_ERROR, "the body is not JSON");
+        let problem = RpcError::new(rpc::PARSE_ERROR, "the body is not JSON");
         return Ok((StatusCode::BAD_REQUEST, Json(problem.answer(&Value::Null))).into_response());
     };
     let answers = match message {
         Value::Array(messages) if messages.is_empty() || messages.len() > MCP_BATCH_MAX => {
             let problem =
-                Problem::new(rpc::INVALID_REQUEST, format!("a batch must have 1 to {MCP_BATCH_MAX} messages"));
+                RpcError::new(rpc::INVALID_REQUEST, format!("a batch must have 1 to {MCP_BATCH_MAX} messages"));
             return Ok((StatusCode::BAD_REQUEST, Json(problem.answer(&Value::Null))).into_response());
         }
         Value::Array(messages) => {
@@ -64,18 +69,18 @@ pub async fn mcp(State(edge): State<Edge>, Admitted(id): Admitted, traced: Trace
 }
 
 /// Answers one message. Notifications and responses get no answer.
-async fn answer(edge: &Edge, to: To, message: Value) -> Option<Value> {
-    let request = match Request::parse(message) {
+async fn answer(edge: &Edge, to: ToolTarget, message: Value) -> Option<Value> {
+    let request = match RpcRequest::parse(message) {
         Ok(request) => request?,
         Err((asked, problem)) => return Some(problem.answer(&asked)),
     };
-    let Request { id: asked, method, params } = request;
+    let RpcRequest { id: asked, method, params } = request;
     let outcome = match method.as_str() {
         "initialize" => Ok(introduction(&params)),
         "ping" => Ok(json!({})),
         "tools/list" => Ok(json!({"tools": tools::list()})),
         "tools/call" => call::call(edge, to, params).await,
-        other => Err(Problem::new(rpc::METHOD_NOT_FOUND, format!("unknown method {:?}", rpc::short(other)))),
+        other => Err(RpcError::new(rpc::METHOD_NOT_FOUND, format!("unknown method {:?}", rpc::short(other)))),
     };
     Some(match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": asked, "result": result}),

@@ -9,7 +9,7 @@ pub const INVALID_PARAMS: i32 = -32602;
 
 /// A request that needs an answer.
 #[derive(Debug, PartialEq)]
-pub struct Request {
+pub struct RpcRequest {
     /// A string or a number.
     pub id: Value,
     pub method: String,
@@ -19,12 +19,12 @@ pub struct Request {
 
 /// A JSON-RPC error.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct RpcError {
     code: i32,
     text: String,
 }
 
-impl Problem {
+impl RpcError {
     pub fn new(code: i32, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
@@ -35,11 +35,11 @@ impl Problem {
     }
 }
 
-impl Request {
+impl RpcRequest {
     /// Parses a message. `None` for messages that need no answer: notifications, and responses,
     /// because this server sends no requests.
-    pub fn parse(message: Value) -> Result<Option<Self>, (Value, Problem)> {
-        let bad = |id: Value, text: &str| Err((id, Problem::new(INVALID_REQUEST, text)));
+    pub fn parse(message: Value) -> Result<Option<Self>, (Value, RpcError)> {
+        let bad = |id: Value, text: &str| Err((id, RpcError::new(INVALID_REQUEST, text)));
         let Value::Object(mut message) = message else { return bad(Value::Null, "a message must be an object") };
         let id = match message.remove("id") {
             id @ (None | Some(Value::String(_) | Value::Number(_))) => id,
@@ -59,7 +59,7 @@ impl Request {
             params @ (None | Some(Value::Object(_) | Value::Null)) => {
                 Ok(Some(Self { id, method, params: params.unwrap_or(Value::Null) }))
             }
-            Some(_) => Err((id, Problem::new(INVALID_PARAMS, "params must be an object"))),
+            Some(_) => Err((id, RpcError::new(INVALID_PARAMS, "params must be an object"))),
         }
     }
 }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     fn check(message: Value, expected: Result<Option<(&str, Value)>, i32>) {
-        let got = Request::parse(message.clone()).map_err(|(_, problem)| problem.code);
+        let got = RpcRequest::parse(message.clone()).map_err(|(_, problem)| problem.code);
         let got = got.map(|request| request.map(|request| (request.method, request.id)));
         assert_eq!(got, expected.map(|known| known.map(|(method, id)| (method.to_owned(), id))), "{message}");
     }

@@ -6,20 +6,20 @@ use axum::{
     response::Response,
 };
 use pandastack_door::http::pass;
-use pandastack_door::{Connection, occupy};
+use pandastack_door::{ConnectionHandle, occupy};
 use pandastack_model::{BadPreview, Fault, FaultKind, PreviewName};
 use pandastack_wire_fleet::CallerKey;
 
 use super::{
-    page::{Asked, Failure},
+    page::{PageRequest, PreviewFailure},
     signed::link as link_to,
 };
 use crate::{
     Edge,
-    proxy::{Credential, Target, carry, clean_query, host_of},
+    proxy::{AuthorizationOwner, ProxyTarget, carry, clean_query, host_of},
 };
 
-type Named = Result<PreviewName, BadPreview>;
+type ParsedPreviewName = Result<PreviewName, BadPreview>;
 
 /// Serves requests for previews. All other requests go on to the API.
 pub async fn by_host(State(edge): State<Edge>, request: Request, next: Next) -> Response {
@@ -32,12 +32,12 @@ pub async fn by_host(State(edge): State<Edge>, request: Request, next: Next) -> 
         (None, None) => return next.run(request).await,
         found => found,
     };
-    let connection = request.extensions().get::<Connection>().cloned();
+    let connection = request.extensions().get::<ConnectionHandle>().cloned();
     pass(request, |request| async move {
         // Visitors have no key, so all of them share one part of the connections.
         let place = match edge.connections.take(None) {
             Ok(place) => place,
-            Err(fault) => return Asked::of(&request).refuse(Failure::Fault(fault)),
+            Err(fault) => return PageRequest::of(&request).refuse(PreviewFailure::Fault(fault)),
         };
         let response = match (named, link) {
             (Some(named), _) => answer(edge, named, request).await,
@@ -49,13 +49,13 @@ pub async fn by_host(State(edge): State<Edge>, request: Request, next: Next) -> 
     .await
 }
 
-async fn answer(edge: Edge, named: Named, request: Request) -> Response {
-    let asked = Asked::of(&request);
+async fn answer(edge: Edge, named: ParsedPreviewName, request: Request) -> Response {
+    let asked = PageRequest::of(&request);
     let served = serve(&edge, named, request).await;
-    served.unwrap_or_else(|fault| asked.refuse(Failure::Fault(fault)))
+    served.unwrap_or_else(|fault| asked.refuse(PreviewFailure::Fault(fault)))
 }
 
-async fn serve(edge: &Edge, named: Named, request: Request) -> Result<Response, Fault> {
+async fn serve(edge: &Edge, named: ParsedPreviewName, request: Request) -> Result<Response, Fault> {
     let PreviewName { port, sandbox } = named.map_err(|bad| match bad {
         BadPreview::Sandbox => Fault::no_sandbox(),
         BadPreview::Port(bad) => Fault::new(FaultKind::Missing, "port.bad_port", bad.to_string()),
@@ -63,6 +63,10 @@ async fn serve(edge: &Edge, named: Named, request: Request) -> Result<Response, 
     edge.control.admit_anyone(sandbox).await?;
     let uri = request.uri();
     let path = format!("{}{}", uri.path(), clean_query(uri));
-    carry(edge, Target { sandbox, port, path, credential: Credential::Anybody, key: CallerKey::default() }, request)
-        .await
+    carry(
+        edge,
+        ProxyTarget { sandbox, port, path, credential: AuthorizationOwner::Anybody, key: CallerKey::default() },
+        request,
+    )
+    .await
 }

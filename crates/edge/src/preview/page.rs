@@ -13,7 +13,7 @@ use pandastack_wire_public::{ErrorBody, RefusedPath, reply};
 
 /// Why a preview is not shown.
 #[derive(Debug)]
-pub enum Failure {
+pub enum PreviewFailure {
     Fault(Fault),
     /// The token's rules do not allow the path.
     Outside {
@@ -22,19 +22,19 @@ pub enum Failure {
     },
 }
 
-impl From<Fault> for Failure {
+impl From<Fault> for PreviewFailure {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
 }
 
 /// The parts of a request that an error answer needs.
-pub struct Asked {
+pub struct PageRequest {
     request: String,
     html: bool,
 }
 
-impl Asked {
+impl PageRequest {
     /// Reads them before the request is passed on.
     pub fn of(request: &Request) -> Self {
         let id = request.extensions().get::<RequestId>();
@@ -44,15 +44,15 @@ impl Asked {
     }
 
     /// Renders a failure and logs it.
-    pub fn refuse(&self, failure: Failure) -> Response {
+    pub fn refuse(&self, failure: PreviewFailure) -> Response {
         let (status, body, outside) = match failure {
-            Failure::Fault(fault) => {
+            PreviewFailure::Fault(fault) => {
                 log_fault(&fault, &self.request);
                 let reply = reply(&fault, &self.request);
                 let status = if stands_still(&fault) { 503 } else { reply.status };
                 (StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), reply.body, None)
             }
-            Failure::Outside { requested, allowed } => {
+            PreviewFailure::Outside { requested, allowed } => {
                 let error = "this preview link does not allow that path".to_owned();
                 let code = "preview.path_not_allowed".to_owned();
                 let body = ErrorBody { error, code, request_id: self.request.clone(), detail: None };

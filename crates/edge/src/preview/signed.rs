@@ -16,25 +16,25 @@ use pandastack_door::http::{base_of, forwarded_proto};
 use pandastack_model::{Fault, FaultKind, LinkLabel};
 use pandastack_wire_fleet::{CallerKey, PreviewGrant};
 
-use super::page::{Asked, Failure};
+use super::page::{PageRequest, PreviewFailure};
 use crate::{
     Edge,
     limits::{LINK_COOKIE_BYTES_MAX, LINK_COOKIES_MAX},
-    proxy::{Credential, LINK_COOKIE, LINK_COOKIE_TLS, Target, carry, clean_query, take_link_tokens},
+    proxy::{AuthorizationOwner, LINK_COOKIE, LINK_COOKIE_TLS, ProxyTarget, carry, clean_query, take_link_tokens},
 };
 
 /// Redirects a link on the API's own host name, as older servers made them, to its own host name.
 pub async fn moved(State(edge): State<Edge>, request: Request) -> Response {
-    let asked = Asked::of(&request);
+    let asked = PageRequest::of(&request);
     let (head, _) = request.into_parts();
     moved_to(&edge, &head).await.unwrap_or_else(|failure| asked.refuse(failure))
 }
 
-async fn moved_to(edge: &Edge, head: &Parts) -> Result<Response, Failure> {
-    let (token, path) = split(head.uri.path()).ok_or_else(|| Failure::Fault(Fault::no_sandbox()))?;
+async fn moved_to(edge: &Edge, head: &Parts) -> Result<Response, PreviewFailure> {
+    let (token, path) = split(head.uri.path()).ok_or_else(|| PreviewFailure::Fault(Fault::no_sandbox()))?;
     let grant = edge.control.open_preview(token).await?;
     allowed(&grant, path)?;
-    let suffix = edge.suffix.as_ref().ok_or_else(|| Failure::Fault(Fault::no_sandbox()))?;
+    let suffix = edge.suffix.as_ref().ok_or_else(|| PreviewFailure::Fault(Fault::no_sandbox()))?;
     let base = base_of(&format!("{}.{suffix}", grant.label), &head.headers, &head.uri);
     let address = format!("{base}/v1/p/{token}{path}{}", clean_query(&head.uri));
     // A 307: temporary, and the client repeats method and body.
@@ -43,11 +43,11 @@ async fn moved_to(edge: &Edge, head: &Parts) -> Result<Response, Failure> {
 
 /// Serves a request to the host name of a link.
 pub async fn link(edge: Edge, label: LinkLabel, request: Request) -> Response {
-    let asked = Asked::of(&request);
+    let asked = PageRequest::of(&request);
     serve(&edge, label, request).await.unwrap_or_else(|failure| asked.refuse(failure))
 }
 
-async fn serve(edge: &Edge, label: LinkLabel, mut request: Request) -> Result<Response, Failure> {
+async fn serve(edge: &Edge, label: LinkLabel, mut request: Request) -> Result<Response, PreviewFailure> {
     let cookies = take_link_tokens(request.headers_mut());
     let uri = request.uri().clone();
     if let Some((token, path)) = split(uri.path())
@@ -70,7 +70,7 @@ async fn serve(edge: &Edge, label: LinkLabel, mut request: Request) -> Result<Re
         }
     }
     let text = "this preview link is not valid, or the visit has expired; open the complete link again";
-    Err(Failure::Fault(Fault::new(FaultKind::Unauthorized, "preview.bad_token", text)))
+    Err(PreviewFailure::Fault(Fault::new(FaultKind::Unauthorized, "preview.bad_token", text)))
 }
 
 /// Opens a token if it belongs to this host name. An expired token, or the token of a deleted
@@ -85,16 +85,21 @@ async fn opened(edge: &Edge, label: LinkLabel, token: &str) -> Result<Option<Pre
     }
 }
 
-fn allowed(grant: &PreviewGrant, path: &str) -> Result<(), Failure> {
+fn allowed(grant: &PreviewGrant, path: &str) -> Result<(), PreviewFailure> {
     if grant.paths.allows(path) {
         return Ok(());
     }
-    Err(Failure::Outside { requested: path.to_owned(), allowed: grant.paths.as_slice().to_vec() })
+    Err(PreviewFailure::Outside { requested: path.to_owned(), allowed: grant.paths.as_slice().to_vec() })
 }
 
-async fn pass_on(edge: &Edge, grant: &PreviewGrant, path: String, request: Request) -> Result<Response, Failure> {
-    let (credential, key) = (Credential::Anybody, CallerKey::default());
-    let target = Target { sandbox: grant.sandbox, port: grant.port, path, credential, key };
+async fn pass_on(
+    edge: &Edge,
+    grant: &PreviewGrant,
+    path: String,
+    request: Request,
+) -> Result<Response, PreviewFailure> {
+    let (credential, key) = (AuthorizationOwner::Anybody, CallerKey::default());
+    let target = ProxyTarget { sandbox: grant.sandbox, port: grant.port, path, credential, key };
     let mut response = carry(edge, target, request).await?;
     // The URL may contain the token. Other sites must not learn it from a `Referer`.
     response.headers_mut().entry(REFERRER_POLICY).or_insert(HeaderValue::from_static("same-origin"));

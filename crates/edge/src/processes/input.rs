@@ -7,25 +7,30 @@ use axum::{
     http::{StatusCode, Uri},
 };
 use pandastack_door::http::{Answer, flag, json_body};
-use pandastack_wire_fleet::Afterwards;
+use pandastack_wire_fleet::StdinAfterWrite;
 use pandastack_wire_public::{Fed, SignalRequest};
 
-use super::Named;
+use super::ProcessPath;
 use crate::{
     Edge,
-    files::{Broken, upload},
+    files::{UploadFault, upload},
 };
 
 /// Writes the body to standard input. With `?end=1` it then closes standard input.
-pub async fn feed(State(edge): State<Edge>, Named(id, process): Named, uri: Uri, body: Body) -> Answer<Json<Fed>> {
-    let afterwards = if flag(&uri, "end") { Afterwards::Closes } else { Afterwards::StaysOpen };
-    let broken = Broken::default();
+pub async fn feed(
+    State(edge): State<Edge>,
+    ProcessPath(id, process): ProcessPath,
+    uri: Uri,
+    body: Body,
+) -> Answer<Json<Fed>> {
+    let afterwards = if flag(&uri, "end") { StdinAfterWrite::Closes } else { StdinAfterWrite::StaysOpen };
+    let broken = UploadFault::default();
     let fed = edge.host.feed(id, process, upload(body, broken.clone()), afterwards).await;
     Ok(Json(Fed { bytes: broken.settle(fed)? }))
 }
 
 /// Signals the process group.
-pub async fn signal(State(edge): State<Edge>, Named(id, process): Named, body: Body) -> Answer<StatusCode> {
+pub async fn signal(State(edge): State<Edge>, ProcessPath(id, process): ProcessPath, body: Body) -> Answer<StatusCode> {
     let number = json_body::<SignalRequest>(body).await?.number()?;
     edge.host.signal(id, process, number).await?;
     Ok(StatusCode::NO_CONTENT)

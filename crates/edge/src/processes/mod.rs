@@ -20,17 +20,17 @@ use pandastack_wire_public::{Process, process_id, process_number, rfc3339};
 pub use start::start;
 use std::collections::HashMap;
 
-use crate::{Edge, access::Admitted};
+use crate::{Edge, access::ReachableSandbox};
 
 /// A process of a sandbox that the caller may reach. Only the guest knows whether the process
 /// exists.
-pub struct Named(pub SandboxId, pub ProcessNumber);
+pub struct ProcessPath(pub SandboxId, pub ProcessNumber);
 
-impl FromRequestParts<Edge> for Named {
+impl FromRequestParts<Edge> for ProcessPath {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Refused> {
-        let Admitted(id) = Admitted::from_request_parts(parts, edge).await?;
+        let ReachableSandbox(id) = ReachableSandbox::from_request_parts(parts, edge).await?;
         let named = Path::<HashMap<String, String>>::from_request_parts(parts, edge).await;
         let process = named.ok().and_then(|Path(mut named)| named.remove("process")).unwrap_or_default();
         Ok(Self(id, ProcessNumber(process_number(&process)?)))

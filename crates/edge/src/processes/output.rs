@@ -11,12 +11,12 @@ use axum::{
 use futures_util::{StreamExt, stream::unfold};
 use pandastack_door::http::{Answer, RequestId, event_stream, flag, log_fault, query_value};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{AttachAsk, OutputStep, OutputStream, ProcessView, Until};
+use pandastack_wire_fleet::{AttachParams, FollowUntil, OutputEvent, ProcessOutputStream, ProcessView};
 use pandastack_wire_public::{
     ExecFailure, FollowedChunk, FollowedExit, LostOutput, OutputChunk, ProcessOutput, reply, sse,
 };
 
-use super::{Named, status};
+use super::{ProcessPath, status};
 use crate::{
     Edge,
     exec::lost,
@@ -27,17 +27,17 @@ use crate::{
 /// or `error`. A client that disconnects ends only its own stream.
 pub async fn output(
     State(edge): State<Edge>,
-    Named(id, process): Named,
+    ProcessPath(id, process): ProcessPath,
     Extension(RequestId(request)): Extension<RequestId>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Answer {
     let follow = flag(&uri, "follow");
     let offset = offset(&uri, follow.then_some(&headers))?;
-    let until = if follow { Until::End } else { Until::Now };
-    let steps = edge.host.attach(id, AttachAsk { process, offset, until }).await?;
+    let until = if follow { FollowUntil::End } else { FollowUntil::Now };
+    let steps = edge.host.attach(id, AttachParams { process, offset, until }).await?;
     Ok(match follow {
-        true => followed(Following { steps, offset, request }),
+        true => followed(FollowedOutput { steps, offset, request }),
         false => whole(steps, offset).await?.into_response(),
     })
 }
@@ -54,19 +54,19 @@ fn offset(uri: &Uri, headers: Option<&HeaderMap>) -> Result<u64, Fault> {
     }
 }
 
-async fn whole(mut steps: OutputStream, asked: u64) -> Result<Json<ProcessOutput>, Fault> {
+async fn whole(mut steps: ProcessOutputStream, asked: u64) -> Result<Json<ProcessOutput>, Fault> {
     let (mut stdout, mut stderr, mut chunks) = (String::new(), String::new(), Vec::new());
     let (mut at, mut truncated) = (asked, 0_u64);
     loop {
         let (name, side, piece) = match steps.next().await.ok_or_else(lost)?? {
-            OutputStep::At(offset) => {
+            OutputEvent::At(offset) => {
                 truncated = truncated.saturating_add(offset.saturating_sub(at));
                 at = offset;
                 continue;
             }
-            OutputStep::Stdout(piece) => ("stdout", &mut stdout, piece),
-            OutputStep::Stderr(piece) => ("stderr", &mut stderr, piece),
-            OutputStep::End(ProcessView { ended, .. }) => {
+            OutputEvent::Stdout(piece) => ("stdout", &mut stdout, piece),
+            OutputEvent::Stderr(piece) => ("stderr", &mut stderr, piece),
+            OutputEvent::End(ProcessView { ended, .. }) => {
                 let (status, exit_code) = (status(ended.as_ref()).to_owned(), ended.map(|end| end.code));
                 return Ok(Json(ProcessOutput {
                     stdout,
@@ -93,19 +93,19 @@ async fn whole(mut steps: OutputStream, asked: u64) -> Result<Json<ProcessOutput
     }
 }
 
-fn followed(following: Following) -> Response {
+fn followed(following: FollowedOutput) -> Response {
     event_stream(unfold(Some(following), |following| async move { Some(following?.next().await) }))
 }
 
 /// A followed process.
-struct Following {
-    steps: OutputStream,
+struct FollowedOutput {
+    steps: ProcessOutputStream,
     /// Offset up to which the reader has received output.
     offset: u64,
     request: String,
 }
 
-impl Following {
+impl FollowedOutput {
     /// Returns the next piece of the stream, and `self` unless that was the end.
     async fn next(mut self) -> (String, Option<Self>) {
         loop {
@@ -114,15 +114,15 @@ impl Following {
                 Ok(step) => step.unwrap_or_else(|| Err(lost())),
             };
             let text = match step {
-                Ok(OutputStep::At(offset)) if offset <= self.offset => continue,
-                Ok(OutputStep::At(offset)) => {
+                Ok(OutputEvent::At(offset)) if offset <= self.offset => continue,
+                Ok(OutputEvent::At(offset)) => {
                     let bytes = offset - self.offset;
                     self.offset = offset;
                     sse::event_with_id("lost", offset, &LostOutput { bytes, offset })
                 }
-                Ok(OutputStep::Stdout(piece)) => self.chunk("stdout", &piece),
-                Ok(OutputStep::Stderr(piece)) => self.chunk("stderr", &piece),
-                Ok(OutputStep::End(view)) => return (self.end(&view), None),
+                Ok(OutputEvent::Stdout(piece)) => self.chunk("stdout", &piece),
+                Ok(OutputEvent::Stderr(piece)) => self.chunk("stderr", &piece),
+                Ok(OutputEvent::End(view)) => return (self.end(&view), None),
                 Err(fault) => return (self.failure(&fault), None),
             };
             if !text.is_empty() {

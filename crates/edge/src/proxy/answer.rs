@@ -8,7 +8,7 @@ use axum::http::{
     },
 };
 
-use super::{Target, head::Credential, head::keep};
+use super::{ProxyTarget, head::AuthorizationOwner, head::keep};
 
 /// Headers that a browser stores for an origin, a host or a domain, beyond the one response.
 static REMOVED: [HeaderName; 10] = [
@@ -34,14 +34,14 @@ const SANDBOXED: HeaderValue =
     HeaderValue::from_static("sandbox allow-scripts allow-forms allow-popups allow-downloads");
 
 /// Removes everything from a response that has an effect outside its own origin.
-pub fn confine(headers: &mut HeaderMap, target: &Target) {
+pub fn confine(headers: &mut HeaderMap, target: &ProxyTarget) {
     for name in &REMOVED {
         headers.remove(name);
     }
     match target.credential {
-        Credential::Anybody => keep(headers, &SET_COOKIE, |value| confine_cookie(&value, None)),
+        AuthorizationOwner::Anybody => keep(headers, &SET_COOKIE, |value| confine_cookie(&value, None)),
         // The proxy with a key is on the API's own origin.
-        Credential::Platform => {
+        AuthorizationOwner::Platform => {
             let below = format!("/v1/sandboxes/{}/proxy/{}", target.sandbox, target.port);
             keep(headers, &SET_COOKIE, |value| confine_cookie(&value, Some(&below)));
             headers.remove(ACCESS_CONTROL_ALLOW_CREDENTIALS);

@@ -25,8 +25,8 @@ use tokio::io::copy_bidirectional;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    head::{self, Credential},
-    meter::{Meter, Metered},
+    head::{self, AuthorizationOwner},
+    meter::{ByteMeter, MeteredStream},
 };
 use crate::{
     Edge,
@@ -35,25 +35,25 @@ use crate::{
 
 /// The destination of a request.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct ProxyTarget {
     pub sandbox: SandboxId,
     pub port: GuestPort,
     /// Path and query as the guest sees them.
     pub path: String,
-    pub credential: Credential,
+    pub credential: AuthorizationOwner,
     /// If this key is revoked, a tunnel is closed.
     pub key: CallerKey,
 }
 
 /// Forwards a request. It wakes a sleeping sandbox, as every use does.
-pub async fn carry(edge: &Edge, target: Target, mut request: Request) -> Result<Response<Body>, Fault> {
+pub async fn carry(edge: &Edge, target: ProxyTarget, mut request: Request) -> Result<Response<Body>, Fault> {
     let upgrade = head::upgrades(request.headers()).map(|_| hyper::upgrade::on(&mut request));
     let (head, body) = request.into_parts();
     let head = head::outgoing(head, &target)?;
     let stream = edge.host.connect(target.sandbox, target.port).await?;
-    let meter = Meter::default();
+    let meter = ByteMeter::default();
     let broken = |error: hyper::Error| trouble(&target, &meter, &error);
-    let io = TokioIo::new(Metered { stream, meter: meter.clone() });
+    let io = TokioIo::new(MeteredStream { stream, meter: meter.clone() });
     let client = http1::Builder::new().max_buf_size(PORT_HEAD_BYTES_MAX).handshake(io).await;
     let (mut sender, connection) = client.map_err(broken)?;
     let cut = CancellationToken::new();
@@ -75,16 +75,16 @@ pub async fn carry(edge: &Edge, target: Target, mut request: Request) -> Result<
     }
     let (mut head, body) = answer.into_parts();
     head::incoming(&mut head, &target);
-    Ok(Response::from_parts(head, Body::new(Held { body, _held: held })))
+    Ok(Response::from_parts(head, Body::new(HeldBody { body, _held: held })))
 }
 
 /// Turns the connection into a tunnel between client and guest, for any protocol.
 fn switch(
     edge: &Edge,
-    target: &Target,
+    target: &ProxyTarget,
     mut answer: Response<Incoming>,
     upgrade: Option<OnUpgrade>,
-    (meter, held): (Meter, DropGuard),
+    (meter, held): (ByteMeter, DropGuard),
 ) -> Result<Response<Body>, Fault> {
     let Some(client) = upgrade else {
         let text = format!("upstream: the program on port {} switched protocols without a request for it", target.port);
@@ -116,7 +116,7 @@ async fn tunnel(client: OnUpgrade, guest: OnUpgrade) {
 }
 
 /// Describes an error between the edge and a program in a guest.
-fn trouble(target: &Target, meter: &Meter, error: &hyper::Error) -> Fault {
+fn trouble(target: &ProxyTarget, meter: &ByteMeter, error: &hyper::Error) -> Fault {
     let port = target.port;
     if meter.was_silent() {
         let text = format!("timeout: the program on port {port} sent nothing for {} s", PORT_SILENCE_MAX.as_secs());
@@ -133,12 +133,12 @@ fn trouble(target: &Target, meter: &Meter, error: &hyper::Error) -> Fault {
 }
 
 /// A guest's response body, which keeps the connection to the guest open.
-struct Held {
+struct HeldBody {
     body: Incoming,
     _held: DropGuard,
 }
 
-impl hyper::body::Body for Held {
+impl hyper::body::Body for HeldBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

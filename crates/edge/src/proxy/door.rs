@@ -9,8 +9,8 @@ use pandastack_door::http::{Answer, bearer, preflight};
 use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId};
 
 use super::{
-    carry::{Target, carry},
-    head::{Credential, clean_query},
+    carry::{ProxyTarget, carry},
+    head::{AuthorizationOwner, clean_query},
 };
 use crate::Edge;
 
@@ -30,7 +30,12 @@ pub async fn proxy(State(edge): State<Edge>, request: Request) -> Answer<Respons
     let bad = |error| Fault::new(FaultKind::Caller, "port.bad_port", format!("{error}"));
     let port = port.parse::<GuestPort>().map_err(bad)?;
     let path = format!("{}{}", if path.is_empty() { "/" } else { path }, clean_query(request.uri()));
-    Ok(carry(&edge, Target { sandbox, port, path, credential: Credential::Platform, key: caller.key }, request).await?)
+    Ok(carry(
+        &edge,
+        ProxyTarget { sandbox, port, path, credential: AuthorizationOwner::Platform, key: caller.key },
+        request,
+    )
+    .await?)
 }
 
 /// Splits a path into sandbox, port and the unchanged rest.

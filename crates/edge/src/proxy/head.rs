@@ -10,7 +10,7 @@ use pandastack_door::http::{forwarded_proto, query_value};
 use pandastack_model::{Fault, FaultKind};
 
 use super::{
-    Target,
+    ProxyTarget,
     answer::{confine, take_link_tokens},
 };
 use crate::limits::PORT_HEAD_BYTES_MAX;
@@ -37,7 +37,7 @@ static KEPT: [HeaderName; 2] = [HOST, header::CONTENT_LENGTH];
 
 /// The owner of a request's `Authorization` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Credential {
+pub enum AuthorizationOwner {
     /// The platform: the header was used to authenticate the caller.
     Platform,
     /// Possibly the program in the guest. It is removed only if it looks like one of our keys.
@@ -51,7 +51,7 @@ pub fn upgrades(headers: &HeaderMap) -> Option<HeaderValue> {
 }
 
 /// Turns the head of a client's request into the head that the guest receives.
-pub fn outgoing(head: request::Parts, target: &Target) -> Result<request::Parts, Fault> {
+pub fn outgoing(head: request::Parts, target: &ProxyTarget) -> Result<request::Parts, Fault> {
     let request::Parts { method, uri, mut headers, .. } = head;
     let refused = |text: &str| Fault::new(FaultKind::Caller, "proxy.bad_request", text);
     if method == Method::CONNECT {
@@ -79,7 +79,7 @@ pub fn outgoing(head: request::Parts, target: &Target) -> Result<request::Parts,
 }
 
 /// Turns the head of a guest's response into the head that the client receives.
-pub fn incoming(head: &mut response::Parts, target: &Target) {
+pub fn incoming(head: &mut response::Parts, target: &ProxyTarget) {
     let upgrade = upgrades(&head.headers).filter(|_| head.status == hyper::StatusCode::SWITCHING_PROTOCOLS);
     strip_connection(&mut head.headers);
     confine(&mut head.headers, target);
@@ -124,13 +124,13 @@ fn strip_connection(headers: &mut HeaderMap) {
     }
 }
 
-fn strip_platform(headers: &mut HeaderMap, credential: Credential) {
+fn strip_platform(headers: &mut HeaderMap, credential: AuthorizationOwner) {
     let ours = |value: &HeaderValue| {
         let Some((scheme, token)) = value.to_str().ok().and_then(|text| text.trim().split_once(' ')) else {
             return value.as_bytes().starts_with(PLATFORM_PREFIX.as_bytes());
         };
         token.trim().starts_with(PLATFORM_PREFIX)
-            || (credential == Credential::Platform && scheme.eq_ignore_ascii_case("bearer"))
+            || (credential == AuthorizationOwner::Platform && scheme.eq_ignore_ascii_case("bearer"))
     };
     keep(headers, &AUTHORIZATION, |value| (!ours(&value)).then_some(value));
     keep(headers, &SEC_WEBSOCKET_PROTOCOL, |value| {
@@ -160,7 +160,7 @@ pub(super) fn keep(headers: &mut HeaderMap, name: &HeaderName, pass: impl Fn(Hea
 }
 
 /// Tells the guest through which host and protocol it was reached.
-fn describe(headers: &mut HeaderMap, uri: &Uri, target: &Target) {
+fn describe(headers: &mut HeaderMap, uri: &Uri, target: &ProxyTarget) {
     let host = host_of(headers, uri).and_then(|host| HeaderValue::from_str(host).ok());
     let host = host.unwrap_or_else(|| HeaderValue::from_static("sandbox"));
     let proto = HeaderValue::from_static(forwarded_proto(headers));
@@ -180,12 +180,18 @@ mod tests {
 
     use super::*;
 
-    fn target(credential: Credential) -> Target {
+    fn target(credential: AuthorizationOwner) -> ProxyTarget {
         let port = GuestPort::try_from(3000).unwrap();
-        Target { sandbox: SandboxId::random(), port, path: "/x?y=1".to_owned(), credential, key: CallerKey::default() }
+        ProxyTarget {
+            sandbox: SandboxId::random(),
+            port,
+            path: "/x?y=1".to_owned(),
+            credential,
+            key: CallerKey::default(),
+        }
     }
 
-    fn sent(credential: Credential, headers: &[(&str, &str)]) -> Vec<(String, String)> {
+    fn sent(credential: AuthorizationOwner, headers: &[(&str, &str)]) -> Vec<(String, String)> {
         let mut request = Request::builder().uri("/anything").header("host", "api.example:8080");
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -197,7 +203,7 @@ mod tests {
         parts.headers.iter().map(pair).filter(|(name, _)| !ours.contains(&name.as_str())).collect()
     }
 
-    fn check(credential: Credential, headers: &[(&str, &str)], expected: &[(&str, &str)]) {
+    fn check(credential: AuthorizationOwner, headers: &[(&str, &str)], expected: &[(&str, &str)]) {
         let expected: Vec<_> = expected.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         assert_eq!(sent(credential, headers), expected, "{headers:?}");
     }
@@ -205,7 +211,7 @@ mod tests {
     #[test]
     fn headers_of_one_connection_end_here() {
         check(
-            Credential::Anybody,
+            AuthorizationOwner::Anybody,
             &[
                 ("connection", "close, X-Mine, host, content-length"),
                 ("x-mine", "1"),
@@ -222,7 +228,7 @@ mod tests {
             &[("content-length", "3"), ("accept", "a"), ("accept", "b")],
         );
         check(
-            Credential::Anybody,
+            AuthorizationOwner::Anybody,
             &[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket"), ("sec-websocket-key", "k")],
             &[("sec-websocket-key", "k"), ("connection", "upgrade"), ("upgrade", "websocket")],
         );
@@ -231,19 +237,19 @@ mod tests {
     #[test]
     fn credentials_of_ours_stay_here() {
         for (credential, header, passes) in [
-            (Credential::Platform, "Bearer pds_1", false),
-            (Credential::Platform, "bearer eyJ.x.y", false),
-            (Credential::Platform, "Basic dXNlcg==", true),
-            (Credential::Anybody, "Bearer pds_1", false),
-            (Credential::Anybody, "Token  pds_1", false),
-            (Credential::Anybody, "pds_1", false),
-            (Credential::Anybody, "Bearer eyJ.x.y", true),
-            (Credential::Anybody, "Basic dXNlcg==", true),
+            (AuthorizationOwner::Platform, "Bearer pds_1", false),
+            (AuthorizationOwner::Platform, "bearer eyJ.x.y", false),
+            (AuthorizationOwner::Platform, "Basic dXNlcg==", true),
+            (AuthorizationOwner::Anybody, "Bearer pds_1", false),
+            (AuthorizationOwner::Anybody, "Token  pds_1", false),
+            (AuthorizationOwner::Anybody, "pds_1", false),
+            (AuthorizationOwner::Anybody, "Bearer eyJ.x.y", true),
+            (AuthorizationOwner::Anybody, "Basic dXNlcg==", true),
         ] {
             assert_eq!(sent(credential, &[("authorization", header)]).len(), usize::from(passes), "{header}");
         }
         check(
-            Credential::Anybody,
+            AuthorizationOwner::Anybody,
             &[
                 ("sec-websocket-protocol", "chat, bearer.pds_1"),
                 ("x-pandastack-user-id", "root"),
@@ -251,7 +257,7 @@ mod tests {
             ],
             &[("sec-websocket-protocol", "chat")],
         );
-        check(Credential::Anybody, &[("sec-websocket-protocol", "bearer.pds_1")], &[]);
+        check(AuthorizationOwner::Anybody, &[("sec-websocket-protocol", "bearer.pds_1")], &[]);
     }
 
     #[test]
@@ -273,7 +279,7 @@ mod tests {
         let request =
             Request::builder().uri("/").header("host", "a.example").header("x-forwarded-host", "evil.example");
         let request = request.header("x-forwarded-proto", "https").header("connection", "x-forwarded-host");
-        let target = target(Credential::Anybody);
+        let target = target(AuthorizationOwner::Anybody);
         let sent = outgoing(request.body(()).unwrap().into_parts().0, &target).unwrap().headers;
         assert_eq!(
             (&sent["host"], &sent["x-forwarded-host"]),
@@ -288,9 +294,9 @@ mod tests {
     fn heads_have_a_limit() {
         let long = "x".repeat(PORT_HEAD_BYTES_MAX);
         let request = Request::builder().uri("/").header("x", long).body(()).unwrap();
-        let fault = outgoing(request.into_parts().0, &target(Credential::Anybody)).unwrap_err();
+        let fault = outgoing(request.into_parts().0, &target(AuthorizationOwner::Anybody)).unwrap_err();
         assert_eq!(fault.kind, FaultKind::TooLarge);
         let request = Request::builder().method(Method::CONNECT).uri("a:1").body(()).unwrap();
-        assert!(outgoing(request.into_parts().0, &target(Credential::Anybody)).is_err());
+        assert!(outgoing(request.into_parts().0, &target(AuthorizationOwner::Anybody)).is_err());
     }
 }

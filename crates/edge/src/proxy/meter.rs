@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Counts transferred bytes. Clones share one counter.
 #[derive(Clone, Debug, Default)]
-pub struct Meter(Arc<Counts>);
+pub struct ByteMeter(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -24,7 +24,7 @@ struct Counts {
     silent: AtomicBool,
 }
 
-impl Meter {
+impl ByteMeter {
     /// Waits until nothing was transferred for the limit. Detection takes at most twice the limit.
     pub async fn silence(&self, limit: Duration) {
         loop {
@@ -48,12 +48,12 @@ impl Meter {
 }
 
 /// A stream whose bytes are counted.
-pub struct Metered {
+pub struct MeteredStream {
     pub stream: GuestStream,
-    pub meter: Meter,
+    pub meter: ByteMeter,
 }
 
-impl AsyncRead for Metered {
+impl AsyncRead for MeteredStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let done = Pin::new(&mut self.stream).poll_read(cx, buffer);
@@ -62,7 +62,7 @@ impl AsyncRead for Metered {
     }
 }
 
-impl AsyncWrite for Metered {
+impl AsyncWrite for MeteredStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let done = Pin::new(&mut self.stream).poll_write(cx, bytes);
         if let Poll::Ready(Ok(count)) = done {
@@ -109,8 +109,8 @@ mod tests {
     async fn bytes_in_either_direction_put_the_end_off() {
         const LIMIT: Duration = Duration::from_secs(60);
         let (ours, mut theirs) = tokio::io::duplex(64);
-        let meter = Meter::default();
-        let mut metered = Metered { stream: Box::new(ours), meter: meter.clone() };
+        let meter = ByteMeter::default();
+        let mut metered = MeteredStream { stream: Box::new(ours), meter: meter.clone() };
         let began = Instant::now();
         let talk = async {
             for _ in 0..3 {

@@ -9,6 +9,6 @@ mod head;
 mod meter;
 
 pub use answer::{LINK_COOKIE, LINK_COOKIE_TLS, take_link_tokens};
-pub use carry::{Target, carry};
+pub use carry::{ProxyTarget, carry};
 pub use door::proxy;
-pub use head::{Credential, clean_query, host_of};
+pub use head::{AuthorizationOwner, clean_query, host_of};

@@ -6,16 +6,16 @@ use std::time::Duration;
 use axum::{Json, body::Body, extract::State};
 use futures_util::StreamExt;
 use pandastack_door::http::{Answer, json_body};
-use pandastack_kit::trace::{self, Work};
+use pandastack_kit::trace::{self, OpenSpan};
 use pandastack_model::{CodeSessionId, Fault, FaultKind, SandboxId};
-use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent};
+use pandastack_wire_fleet::{CellEnd, CellEnded, CellEvent, CellParams};
 use pandastack_wire_public::{CellResult, CellSpec, MimeBundle, RunCell};
 
 use super::SessionPath;
 use crate::{
     Edge,
-    access::Admitted,
-    exec::Kept,
+    access::ReachableSandbox,
+    exec::OutputHead,
     limits::{CELL_BODY_BYTES_MAX, CELL_OUTPUT_BYTES_MAX},
 };
 
@@ -24,7 +24,7 @@ const LOST: &str = "the state of earlier cells is lost";
 /// Runs a cell and answers with its result. A client that disconnects interrupts the cell.
 pub async fn cell(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
+    ReachableSandbox(id): ReachableSandbox,
     SessionPath(session): SessionPath,
     body: Body,
 ) -> Answer<Json<CellResult>> {
@@ -34,14 +34,14 @@ pub async fn cell(
 
 /// Runs a cell to its end.
 pub async fn run_cell(edge: &Edge, id: SandboxId, session: CodeSessionId, spec: CellSpec) -> Result<CellResult, Fault> {
-    let about = |work: &mut Work| work.note("pandastack.sandbox.id", id.to_string());
+    let about = |work: &mut OpenSpan| work.note("pandastack.sandbox.id", id.to_string());
     trace::span("guest.run_code", about, to_the_end(edge, id, session, spec)).await
 }
 
 async fn to_the_end(edge: &Edge, id: SandboxId, session: CodeSessionId, spec: CellSpec) -> Result<CellResult, Fault> {
     let CellSpec { code, timeout } = spec;
-    let mut cell = edge.host.run_cell(id, CellAsk { session, code: code.into(), limit: timeout }).await?;
-    let mut said = Said::default();
+    let mut cell = edge.host.run_cell(id, CellParams { session, code: code.into(), limit: timeout }).await?;
+    let mut said = CellOutput::default();
     loop {
         match cell.next().await {
             Some(CellEvent::Stdout(piece)) => said.stdout.push(&piece, &edge.budget),
@@ -55,16 +55,16 @@ async fn to_the_end(edge: &Edge, id: SandboxId, session: CodeSessionId, spec: Ce
 }
 
 /// Output and results of a cell so far.
-struct Said {
-    stdout: Kept,
-    stderr: Kept,
-    body: Kept,
+struct CellOutput {
+    stdout: OutputHead,
+    stderr: OutputHead,
+    body: OutputHead,
 }
 
-impl Default for Said {
+impl Default for CellOutput {
     fn default() -> Self {
-        let output = || Kept::new(CELL_OUTPUT_BYTES_MAX);
-        Self { stdout: output(), stderr: output(), body: Kept::new(CELL_BODY_BYTES_MAX) }
+        let output = || OutputHead::new(CELL_OUTPUT_BYTES_MAX);
+        Self { stdout: output(), stderr: output(), body: OutputHead::new(CELL_BODY_BYTES_MAX) }
     }
 }
 
@@ -76,7 +76,7 @@ struct KernelReply {
     results: Vec<MimeBundle>,
 }
 
-impl Said {
+impl CellOutput {
     fn conclude(self, ended: CellEnded, limit: Duration) -> Result<CellResult, Fault> {
         let CellEnded { how, took, anew, lost, stdout_cut, stderr_cut } = ended;
         let (exit, told) = match how {
@@ -119,7 +119,7 @@ impl Said {
     }
 }
 
-fn text(kept: Kept, cut: bool) -> String {
+fn text(kept: OutputHead, cut: bool) -> String {
     let bytes = kept.bytes().len();
     let cut = cut || kept.is_cut();
     let text = kept.into_plain_text();
@@ -151,11 +151,11 @@ fn kernel_ended(code: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::Budget;
+    use crate::exec::OutputBudget;
 
     fn check(body: &str, error: Option<&str>, results: usize) {
-        let mut said = Said::default();
-        said.body.push(body.as_bytes(), &Budget::new(1 << 20));
+        let mut said = CellOutput::default();
+        said.body.push(body.as_bytes(), &OutputBudget::new(1 << 20));
         let told = said.told();
         assert_eq!((told.error.as_deref(), told.results.len()), (error, results), "{body}");
     }

@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 
 use axum::{Json, body::Body, extract::State};
-use pandastack_door::http::{Answer, Traced, json_body};
+use pandastack_door::http::{Answer, RequestTrace, json_body};
 use pandastack_model::{Fault, FaultKind, SandboxId};
-use pandastack_wire_fleet::{ExecAsk, Program};
-use pandastack_wire_public::{OnceSpec, RanOnce, RunOnce};
+use pandastack_wire_fleet::{ExecParams, Program};
+use pandastack_wire_public::{RanOnce, RunOnce, RunOnceSpec};
 
 use crate::{
     Edge,
-    access::Admitted,
-    exec::{Start, collect},
+    access::ReachableSandbox,
+    exec::{CommandStart, collect},
 };
 
 /// Runs code and answers with its output. The code ends if the client disconnects.
 pub async fn once(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
-    traced: Traced,
+    ReachableSandbox(id): ReachableSandbox,
+    traced: RequestTrace,
     body: Body,
 ) -> Answer<Json<RanOnce>> {
     let spec = json_body::<RunOnce>(body).await?.try_into()?;
@@ -26,13 +26,13 @@ pub async fn once(
 }
 
 /// Runs code to its end.
-async fn run_once(edge: &Edge, id: SandboxId, spec: OnceSpec, traced: Traced) -> Result<RanOnce, Fault> {
-    let OnceSpec { interpreter, code, timeout } = spec;
+async fn run_once(edge: &Edge, id: SandboxId, spec: RunOnceSpec, traced: RequestTrace) -> Result<RanOnce, Fault> {
+    let RunOnceSpec { interpreter, code, timeout } = spec;
     let program = Program::Argv(vec![interpreter.program.to_owned(), interpreter.flag.to_owned(), code]);
     let (cwd, mut env, user, deadline) = (None, BTreeMap::new(), None, Some(timeout));
     traced.tell(&mut env);
-    let ask = ExecAsk { program, cwd, env, user, stdin: false, deadline, terminal: None };
-    let done = collect(edge, id, Start { ask, stdin: None }).await.map_err(|fault| match fault {
+    let ask = ExecParams { program, cwd, env, user, stdin: false, deadline, terminal: None };
+    let done = collect(edge, id, CommandStart { ask, stdin: None }).await.map_err(|fault| match fault {
         // The interpreter's path is the only path in the request.
         Fault { kind: FaultKind::Missing, code: "path.not_found", .. } => {
             let text = format!("{} is not installed in this sandbox", interpreter.program);

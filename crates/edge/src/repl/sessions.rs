@@ -7,12 +7,12 @@ use pandastack_wire_fleet::CodeSessionView;
 use pandastack_wire_public::{CodeSession, OpenSession, rfc3339};
 
 use super::SessionPath;
-use crate::{Edge, access::Admitted};
+use crate::{Edge, access::ReachableSandbox};
 
 /// Opens a session and answers when it can run cells.
 pub async fn open(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
+    ReachableSandbox(id): ReachableSandbox,
     body: Body,
 ) -> Answer<(StatusCode, Json<CodeSession>)> {
     let language = optional_json_body::<OpenSession>(body).await?.checked()?;
@@ -21,7 +21,7 @@ pub async fn open(
 }
 
 /// Lists the sessions of a sandbox, oldest first.
-pub async fn list(State(edge): State<Edge>, Admitted(id): Admitted) -> Answer<Json<Vec<CodeSession>>> {
+pub async fn list(State(edge): State<Edge>, ReachableSandbox(id): ReachableSandbox) -> Answer<Json<Vec<CodeSession>>> {
     let sessions = edge.host.code_sessions(id).await?;
     Ok(Json(sessions.into_iter().map(|view| render(id, view)).collect()))
 }
@@ -29,7 +29,7 @@ pub async fn list(State(edge): State<Edge>, Admitted(id): Admitted) -> Answer<Js
 /// Closes a session and ends the code that runs in it.
 pub async fn close(
     State(edge): State<Edge>,
-    Admitted(id): Admitted,
+    ReachableSandbox(id): ReachableSandbox,
     SessionPath(session): SessionPath,
 ) -> Answer<StatusCode> {
     edge.host.close_code(id, &session).await?;

@@ -10,34 +10,34 @@ use futures_util::FutureExt;
 use pandastack_door::http::log_fault;
 use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_fleet::{ExecControl, HostPort};
-use pandastack_wire_public::{ExecNews, OutputStream, TextTail, reply, socket_text};
+use pandastack_wire_public::{ExecServerFrame, OutputStream, TextTail, reply, socket_text};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    exec::Attendance,
-    ids::{Ids, Taken},
-    line::Tell,
+    command_table::{CommandHandle, CommandTable},
+    exec::SharedPresence,
+    open_socket::MessageSender,
 };
 use crate::{
-    exec::{Run, Start, Step},
+    exec::{CommandEvent, CommandStart, RunningCommand},
     limits::SOCKET_PIECE_BYTES,
 };
 
 /// An accepted command.
-pub struct Command {
+pub struct SocketCommand {
     pub id: String,
     pub sandbox: SandboxId,
     pub host: Arc<dyn HostPort>,
-    pub start: Start,
-    pub tell: Tell,
-    pub ids: Ids,
-    pub attendance: Attendance,
+    pub start: CommandStart,
+    pub tell: MessageSender,
+    pub ids: CommandTable,
+    pub attendance: SharedPresence,
     /// The request id, for the log.
     pub request: String,
 }
 
 /// How a command ended.
-enum End {
+enum CommandEnd {
     Exit(i32),
     Failed(Fault),
     /// The command was stopped from outside; the text is for the client.
@@ -46,16 +46,16 @@ enum End {
     Unheard,
 }
 
-impl Command {
+impl SocketCommand {
     /// Runs the command to its end and sends its terminal frame.
-    pub async fn run(self, taken: Taken) {
+    pub async fn run(self, taken: CommandHandle) {
         let Self { id, sandbox, host, start, tell, ids, attendance, request } = self;
-        let Taken { stop, control } = taken;
-        let voice = Voice { id: &id, tell: &tell };
+        let CommandHandle { stop, control } = taken;
+        let voice = OutputSender { id: &id, tell: &tell };
         let work = async {
-            let run = match Run::start(&*host, sandbox, start).await {
+            let run = match RunningCommand::start(&*host, sandbox, start).await {
                 Ok(run) => run,
-                Err(fault) => return End::Failed(fault),
+                Err(fault) => return CommandEnd::Failed(fault),
             };
             attendance.renew(&*host, sandbox).await;
             let to_process = run.control();
@@ -69,18 +69,18 @@ impl Command {
             end = stopped(stop) => end,
             // A defect in one command must cost one command, not the socket.
             end = AssertUnwindSafe(work).catch_unwind() => {
-                end.unwrap_or_else(|_| End::Failed(Fault::bug("the task of a command on a WebSocket panicked")))
+                end.unwrap_or_else(|_| CommandEnd::Failed(Fault::bug("the task of a command on a WebSocket panicked")))
             }
         };
         // The process is ended at this point, even if the client reads its last frame slowly.
         let news = match end {
-            End::Exit(exit) => ExecNews::Exit { id: id.clone(), exit },
-            End::Failed(fault) => {
+            CommandEnd::Exit(exit) => ExecServerFrame::Exit { id: id.clone(), exit },
+            CommandEnd::Failed(fault) => {
                 log_fault(&fault, &request);
-                ExecNews::Error { id: id.clone(), error: reply(&fault, &request).body.error }
+                ExecServerFrame::Error { id: id.clone(), error: reply(&fault, &request).body.error }
             }
-            End::Stopped(error) => ExecNews::Error { id: id.clone(), error },
-            End::Unheard => return,
+            CommandEnd::Stopped(error) => ExecServerFrame::Error { id: id.clone(), error },
+            CommandEnd::Unheard => return,
         };
         if let Ok(place) = tell.reserve().await {
             ids.end(&id, place, Message::text(socket_text(&news)));
@@ -88,8 +88,8 @@ impl Command {
     }
 }
 
-async fn stopped(stop: oneshot::Receiver<String>) -> End {
-    stop.await.map_or(End::Unheard, End::Stopped)
+async fn stopped(stop: oneshot::Receiver<String>) -> CommandEnd {
+    stop.await.map_or(CommandEnd::Unheard, CommandEnd::Stopped)
 }
 
 /// Passes input and signals on, in order.
@@ -102,25 +102,25 @@ async fn pass_in(mut from: mpsc::Receiver<ExecControl>, to: mpsc::Sender<ExecCon
 }
 
 /// Sends a command's output.
-struct Voice<'a> {
+struct OutputSender<'a> {
     id: &'a str,
-    tell: &'a Tell,
+    tell: &'a MessageSender,
 }
 
-impl Voice<'_> {
+impl OutputSender<'_> {
     /// Takes output only as fast as the socket has room for it.
-    async fn output(&self, mut run: Run) -> End {
+    async fn output(&self, mut run: RunningCommand) -> CommandEnd {
         let (mut stdout, mut stderr) = (TextTail::new(), TextTail::new());
         let end = loop {
             let heard = match run.next().await {
-                Step::Stdout(piece) => self.pieces(OutputStream::Stdout, &mut stdout, piece).await,
-                Step::Stderr(piece) => self.pieces(OutputStream::Stderr, &mut stderr, piece).await,
-                Step::Quiet => true,
-                Step::Exit(code) => break End::Exit(code),
-                Step::Failed(fault) => break End::Failed(fault),
+                CommandEvent::Stdout(piece) => self.pieces(OutputStream::Stdout, &mut stdout, piece).await,
+                CommandEvent::Stderr(piece) => self.pieces(OutputStream::Stderr, &mut stderr, piece).await,
+                CommandEvent::Quiet => true,
+                CommandEvent::Exit(code) => break CommandEnd::Exit(code),
+                CommandEvent::Failed(fault) => break CommandEnd::Failed(fault),
             };
             if !heard {
-                return End::Unheard;
+                return CommandEnd::Unheard;
             }
         };
         // Bytes that were held back for an incomplete character.
@@ -147,7 +147,7 @@ impl Voice<'_> {
             return true;
         }
         let Ok(place) = self.tell.reserve().await else { return false };
-        place.send(Message::text(socket_text(&ExecNews::Output { id: self.id.to_owned(), stream, data })));
+        place.send(Message::text(socket_text(&ExecServerFrame::Output { id: self.id.to_owned(), stream, data })));
         true
     }
 }

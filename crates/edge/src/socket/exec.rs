@@ -5,44 +5,44 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{State, ws::Message};
 use bytes::Bytes;
-use pandastack_door::http::{Answer, Traced};
+use pandastack_door::http::{Answer, RequestTrace};
 use pandastack_kit::{Scope, trace};
 use pandastack_model::SandboxId;
 use pandastack_wire_fleet::{ExecControl, HostPort, Presence};
-use pandastack_wire_public::{ExecFrame, ExecNews, ExecRequest, reply, socket_text};
+use pandastack_wire_public::{ExecClientFrame, ExecRequest, ExecServerFrame, reply, socket_text};
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use super::{
-    command::Command,
-    ids::{Ids, NotTaken},
-    line::{Goodbye, Heard, Line},
-    opening::Opening,
+    command::SocketCommand,
+    command_table::{CommandTable, IdRefusal},
+    open_socket::{CloseReason, OpenSocket, SocketInput},
+    opening::SocketUpgrade,
 };
 use crate::{
     Edge,
-    exec::Start,
+    exec::CommandStart,
     limits::{SOCKET_COMMANDS_MAX, SOCKET_STDIN_STALL_MAX, STDIN_PIECE_BYTES},
 };
 
 /// Opens a socket for commands. It wakes a sleeping sandbox, which then stays awake while the
 /// socket is open.
-pub async fn exec(State(edge): State<Edge>, opening: Opening) -> Answer {
+pub async fn exec(State(edge): State<Edge>, opening: SocketUpgrade) -> Answer {
     let (sandbox, request, scope) = (opening.id, opening.request.clone(), edge.sockets.scope().clone());
     let traced = opening.traced;
-    let attendance = Attendance::of(edge.host.attend(sandbox).await?);
+    let attendance = SharedPresence::of(edge.host.attend(sandbox).await?);
     Ok(opening.accept(move |line| {
-        let ids = Ids::default();
-        Switchboard { sandbox, host: edge.host, scope, ids, attendance, request, traced }.serve(line)
+        let ids = CommandTable::default();
+        ExecSocket { sandbox, host: edge.host, scope, ids, attendance, request, traced }.serve(line)
     }))
 }
 
 /// The presence that keeps the sandbox awake, shared by the socket and its commands. If the sandbox
 /// was put to sleep and a command has woken it, the presence must be renewed.
 #[derive(Clone)]
-pub struct Attendance(Arc<Mutex<Presence>>);
+pub struct SharedPresence(Arc<Mutex<Presence>>);
 
-impl Attendance {
+impl SharedPresence {
     fn of(presence: Presence) -> Self {
         Self(Arc::new(Mutex::new(presence)))
     }
@@ -57,42 +57,42 @@ impl Attendance {
 }
 
 /// One socket with its commands.
-struct Switchboard {
+struct ExecSocket {
     sandbox: SandboxId,
     host: Arc<dyn HostPort>,
     scope: Scope,
-    ids: Ids,
-    attendance: Attendance,
+    ids: CommandTable,
+    attendance: SharedPresence,
     request: String,
-    traced: Traced,
+    traced: RequestTrace,
 }
 
-impl Switchboard {
+impl ExecSocket {
     /// Serves the socket until it closes. Its commands end with it.
-    async fn serve(self, mut line: Line) {
+    async fn serve(self, mut line: OpenSocket) {
         let goodbye = loop {
             match line.hearing.next().await {
-                Heard::Text(text) => {
+                SocketInput::Text(text) => {
                     // A client that does not read its answers must not block the server's shutdown.
                     let _ = line.closing.run_until_cancelled(self.act(&text, &line)).await;
                 }
-                Heard::Binary(_) => {
+                SocketInput::Binary(_) => {
                     let refused = refuse(&line, "", "bad json: send text frames, not binary ones");
                     let _ = line.closing.run_until_cancelled(refused).await;
                 }
-                Heard::Nonsense(how, error) => {
+                SocketInput::Nonsense(how, error) => {
                     self.ids.stop_all(&error);
                     // Queued before the close frame, if the client still reads.
                     let _ = line.tell.try_send(error_frame("", error));
                     break how;
                 }
-                Heard::Closing => {
+                SocketInput::Closing => {
                     self.ids.stop_all(line.why_closing());
-                    break Goodbye::Closing;
+                    break CloseReason::Closing;
                 }
-                Heard::Hangup => {
+                SocketInput::Hangup => {
                     self.ids.drop_all();
-                    break Goodbye::Done;
+                    break CloseReason::Done;
                 }
             }
         };
@@ -101,19 +101,19 @@ impl Switchboard {
         self.ids.drop_all();
     }
 
-    async fn act(&self, text: &str, line: &Line) {
-        let frame = match ExecFrame::parse(text) {
+    async fn act(&self, text: &str, line: &OpenSocket) {
+        let frame = match ExecClientFrame::parse(text) {
             Ok(frame) => frame,
             Err(error) => return refuse(line, "", error).await,
         };
         match frame {
-            ExecFrame::Start { id, ask, live_stdin } => {
+            ExecClientFrame::Start { id, ask, live_stdin } => {
                 if let Err(error) = self.start(&id, *ask, live_stdin, line) {
                     refuse(line, &id, error).await;
                 }
             }
-            ExecFrame::Cancel { id } => self.ids.stop(&id, "cancelled"),
-            ExecFrame::Stdin { id, text, close } => match self.ids.takes_stdin(&id) {
+            ExecClientFrame::Cancel { id } => self.ids.stop(&id, "cancelled"),
+            ExecClientFrame::Stdin { id, text, close } => match self.ids.takes_stdin(&id) {
                 Some(true) => self.feed(&id, text, close).await,
                 // This is not the command's terminal frame, so it does not use the command's id.
                 Some(false) => {
@@ -121,19 +121,19 @@ impl Switchboard {
                 }
                 None => {}
             },
-            ExecFrame::Signal { id, signal } => self.pass(&id, [ExecControl::Signal(signal)]).await,
+            ExecClientFrame::Signal { id, signal } => self.pass(&id, [ExecControl::Signal(signal)]).await,
         }
     }
 
-    fn start(&self, id: &str, ask: ExecRequest, live_stdin: bool, line: &Line) -> Result<(), String> {
+    fn start(&self, id: &str, ask: ExecRequest, live_stdin: bool, line: &OpenSocket) -> Result<(), String> {
         // Take the id first: an invalid second start must not look like the end of the first.
         let taken = self.ids.take(id, live_stdin).map_err(|refused| match refused {
-            NotTaken::InUse => "id in use".to_owned(),
-            NotTaken::TooMany => {
+            IdRefusal::InUse => "id in use".to_owned(),
+            IdRefusal::TooMany => {
                 format!("{SOCKET_COMMANDS_MAX} commands are already running on this socket; wait until one ends")
             }
         })?;
-        let mut start = match Start::try_from(ask) {
+        let mut start = match CommandStart::try_from(ask) {
             Ok(start) => start,
             Err(fault) => {
                 self.ids.forget(id);
@@ -142,7 +142,7 @@ impl Switchboard {
         };
         start.ask.stdin |= live_stdin;
         self.traced.tell(&mut start.ask.env);
-        let command = Command {
+        let command = SocketCommand {
             id: id.to_owned(),
             sandbox: self.sandbox,
             host: self.host.clone(),
@@ -184,10 +184,10 @@ impl Switchboard {
 }
 
 /// Answers an invalid frame. While the client does not read its answers, no more frames are read.
-async fn refuse(line: &Line, id: &str, error: impl Into<String>) {
+async fn refuse(line: &OpenSocket, id: &str, error: impl Into<String>) {
     let _ = line.tell.send(error_frame(id, error)).await;
 }
 
 fn error_frame(id: &str, error: impl Into<String>) -> Message {
-    Message::text(socket_text(&ExecNews::Error { id: id.to_owned(), error: error.into() }))
+    Message::text(socket_text(&ExecServerFrame::Error { id: id.to_owned(), error: error.into() }))
 }

@@ -4,12 +4,12 @@
 //! client does not read is not taken from the guest.
 
 mod command;
+mod command_table;
 mod exec;
-mod ids;
-mod line;
+mod open_socket;
 mod opening;
 mod terminal;
 
 pub use exec::exec;
-pub use opening::Sockets;
+pub use opening::OpenSockets;
 pub use terminal::{pty, ssh};

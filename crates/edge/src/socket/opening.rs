@@ -10,8 +10,8 @@ use axum::{
     http::{HeaderValue, StatusCode, request::Parts},
     response::{IntoResponse, Response},
 };
-use pandastack_door::http::{Refused, RequestId, Traced, socket_protocol};
-use pandastack_door::{Counted, Place, Places};
+use pandastack_door::http::{Refused, RequestId, RequestTrace, socket_protocol};
+use pandastack_door::{Place, PlaceKind, Places};
 use pandastack_kit::{Scope, trace};
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::CallerKey;
@@ -19,23 +19,23 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::line::Line;
+use super::open_socket::OpenSocket;
 use crate::{
     Edge,
     access::{admitted, key_of},
     limits::{SOCKET_MESSAGE_BYTES_MAX, SOCKET_READ_BYTES, SOCKETS_MAX},
 };
 
-const SOCKETS: Counted = Counted { name: "open sockets", quota: "quota.sockets", full: "socket.too_many" };
+const SOCKETS: PlaceKind = PlaceKind { name: "open sockets", quota: "quota.sockets", full: "socket.too_many" };
 
 /// The open sockets of this edge: their limit, and the scope of their tasks.
 #[derive(Clone)]
-pub struct Sockets {
+pub struct OpenSockets {
     scope: Scope,
     places: Places,
 }
 
-impl Sockets {
+impl OpenSockets {
     /// Creates the default number of places. Tasks of the sockets run in the scope.
     pub fn new(scope: Scope) -> Self {
         Self::with_room(scope, SOCKETS_MAX)
@@ -53,11 +53,11 @@ impl Sockets {
 }
 
 /// A request that may become a socket: the caller may reach the sandbox, and a place is free.
-pub struct Opening {
+pub struct SocketUpgrade {
     pub id: SandboxId,
     /// The request id, for the log.
     pub request: String,
-    pub traced: Traced,
+    pub traced: RequestTrace,
     upgrade: WebSocketUpgrade,
     scope: Scope,
     place: Place,
@@ -65,7 +65,7 @@ pub struct Opening {
     key: CallerKey,
 }
 
-impl FromRequestParts<Edge> for Opening {
+impl FromRequestParts<Edge> for SocketUpgrade {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Refused> {
@@ -73,22 +73,22 @@ impl FromRequestParts<Edge> for Opening {
         let key = key_of(parts);
         let Extension(RequestId(request)) =
             Extension::from_request_parts(parts, edge).await.map_err(|_| Fault::bug("a request without an id"))?;
-        let Ok(traced) = Traced::from_request_parts(parts, edge).await;
+        let Ok(traced) = RequestTrace::from_request_parts(parts, edge).await;
         let mut upgrade = WebSocketUpgrade::from_request_parts(parts, edge).await.map_err(no_socket)?;
         let protocol = socket_protocol(&parts.headers).and_then(|protocol| HeaderValue::from_str(protocol).ok());
         if let Some(protocol) = protocol {
             upgrade.set_selected_protocol(protocol);
         }
-        let Sockets { scope, places } = edge.sockets.clone();
+        let OpenSockets { scope, places } = edge.sockets.clone();
         let place = places.take(Some(&caller.workspace))?;
         Ok(Self { id, request, traced, upgrade, scope, place, key })
     }
 }
 
-impl Opening {
+impl SocketUpgrade {
     /// Answers with the upgrade and passes the socket to `serve`. If the client is gone, `serve` is
     /// dropped with everything it holds.
-    pub fn accept<F>(self, serve: impl FnOnce(Line) -> F + Send + 'static) -> Response
+    pub fn accept<F>(self, serve: impl FnOnce(OpenSocket) -> F + Send + 'static) -> Response
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -100,7 +100,7 @@ impl Opening {
         let served = async move {
             if let Ok(socket) = opening.await {
                 let (closing, ended) = (tasks.token().child_token(), CancellationToken::new());
-                let served = serve(Line::new(socket, &tasks, closing.clone(), key.clone()));
+                let served = serve(OpenSocket::new(socket, &tasks, closing.clone(), key.clone()));
                 let watched = async {
                     tokio::select! {
                         () = key.revoked() => closing.cancel(),

@@ -10,15 +10,15 @@ use axum::{
 use bytes::Bytes;
 use pandastack_door::http::{Answer, log_fault, query_value};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{ExecAsk, ExecControl, ExecEvent, ExecSession, Program};
+use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecParams, ExecSession, Program};
 use pandastack_wire_public::{
-    TerminalFrame, TerminalNews, limits::COMMAND_BYTES_MAX, reply, socket_text, terminal_side,
+    TerminalClientFrame, TerminalServerFrame, limits::COMMAND_BYTES_MAX, reply, socket_text, terminal_side,
 };
 use tokio::sync::mpsc;
 
 use super::{
-    line::{Goodbye, Heard, Hearing, Line, Tell},
-    opening::Opening,
+    open_socket::{CloseReason, MessageSender, OpenSocket, SocketInput, SocketReader},
+    opening::SocketUpgrade,
 };
 use crate::{
     Edge,
@@ -31,7 +31,7 @@ const LOGIN_SHELL: &str = r#"for shell in "$SHELL" /bin/bash /bin/sh; do [ -x "$
 
 /// Format of the exit frame.
 #[derive(Clone, Copy)]
-enum Spelling {
+enum ExitFormat {
     /// With all fields that terminal clients know.
     Typed,
     /// The form that the command line's `ssh` reads.
@@ -39,24 +39,29 @@ enum Spelling {
 }
 
 /// Opens a terminal with a login shell, or with the program that the query names.
-pub async fn pty(State(edge): State<Edge>, opening: Opening, uri: Uri) -> Answer {
+pub async fn pty(State(edge): State<Edge>, opening: SocketUpgrade, uri: Uri) -> Answer {
     let program = query_value(&uri, "cmd").filter(|cmd| !cmd.is_empty());
     if program.as_ref().is_some_and(|cmd| cmd.contains('\0') || cmd.len() > COMMAND_BYTES_MAX) {
         return Err(Fault::new(FaultKind::Caller, "exec.bad_request", "cmd contains a NUL byte or is too long").into());
     }
-    open(edge, opening, &uri, (program, Spelling::Typed)).await
+    open(edge, opening, &uri, (program, ExitFormat::Typed)).await
 }
 
 /// Opens a terminal with a login shell.
-pub async fn ssh(State(edge): State<Edge>, opening: Opening, uri: Uri) -> Answer {
-    open(edge, opening, &uri, (None, Spelling::Plain)).await
+pub async fn ssh(State(edge): State<Edge>, opening: SocketUpgrade, uri: Uri) -> Answer {
+    open(edge, opening, &uri, (None, ExitFormat::Plain)).await
 }
 
-async fn open(edge: Edge, opening: Opening, uri: &Uri, (program, spelling): (Option<String>, Spelling)) -> Answer {
+async fn open(
+    edge: Edge,
+    opening: SocketUpgrade,
+    uri: &Uri,
+    (program, spelling): (Option<String>, ExitFormat),
+) -> Answer {
     let side = |name, default| terminal_side(query_value(uri, name).as_deref()).unwrap_or(default);
     let mut env = BTreeMap::new();
     opening.traced.tell(&mut env);
-    let ask = ExecAsk {
+    let ask = ExecParams {
         program: Program::Shell(program.unwrap_or_else(|| LOGIN_SHELL.to_owned())),
         cwd: None,
         env,
@@ -73,28 +78,30 @@ async fn open(edge: Edge, opening: Opening, uri: &Uri, (program, spelling): (Opt
 }
 
 /// Serves the terminal until the program, the client or the server ends it.
-async fn serve(mut line: Line, session: ExecSession, spelling: Spelling, request: String) {
+async fn serve(mut line: OpenSocket, session: ExecSession, spelling: ExitFormat, request: String) {
     let ExecSession { events, control } = session;
     // Input and output are independent: each flows while the other is blocked.
     let end = tokio::select! {
         end = output(events, &line.tell) => end,
         end = input(&mut line.hearing, control) => end,
         // Both may be blocked if neither the client nor the program reads.
-        () = line.tell.closed() => End::Unheard,
-        () = line.closing.cancelled() => End::Closing,
+        () = line.tell.closed() => TerminalEnd::Unheard,
+        () = line.closing.cancelled() => TerminalEnd::Closing,
     };
     let (news, goodbye) = match end {
-        End::Exit(exit) => match spelling {
-            Spelling::Typed => (Some(TerminalNews::typed_exit(exit)), Goodbye::Done),
-            Spelling::Plain => (Some(TerminalNews::Exit { exit }), Goodbye::Done),
+        TerminalEnd::Exit(exit) => match spelling {
+            ExitFormat::Typed => (Some(TerminalServerFrame::typed_exit(exit)), CloseReason::Done),
+            ExitFormat::Plain => (Some(TerminalServerFrame::Exit { exit }), CloseReason::Done),
         },
-        End::Failed(fault) => {
+        TerminalEnd::Failed(fault) => {
             log_fault(&fault, &request);
-            (Some(TerminalNews::Error { error: reply(&fault, &request).body.error }), Goodbye::Done)
+            (Some(TerminalServerFrame::Error { error: reply(&fault, &request).body.error }), CloseReason::Done)
         }
-        End::Refused(goodbye, error) => (Some(TerminalNews::Error { error }), goodbye),
-        End::Closing => (Some(TerminalNews::Error { error: line.why_closing().to_owned() }), Goodbye::Closing),
-        End::Unheard => (None, Goodbye::Done),
+        TerminalEnd::Refused(goodbye, error) => (Some(TerminalServerFrame::Error { error }), goodbye),
+        TerminalEnd::Closing => {
+            (Some(TerminalServerFrame::Error { error: line.why_closing().to_owned() }), CloseReason::Closing)
+        }
+        TerminalEnd::Unheard => (None, CloseReason::Done),
     };
     let told = async {
         if let Some(news) = news {
@@ -107,10 +114,10 @@ async fn serve(mut line: Line, session: ExecSession, spelling: Spelling, request
 }
 
 /// How a terminal ended.
-enum End {
+enum TerminalEnd {
     Exit(i32),
     Failed(Fault),
-    Refused(Goodbye, String),
+    Refused(CloseReason, String),
     /// The server stops, or the key was revoked.
     Closing,
     /// The client is gone.
@@ -118,38 +125,38 @@ enum End {
 }
 
 /// Takes output only as fast as the socket has room for it.
-async fn output(mut events: mpsc::Receiver<ExecEvent>, tell: &Tell) -> End {
+async fn output(mut events: mpsc::Receiver<ExecEvent>, tell: &MessageSender) -> TerminalEnd {
     loop {
         match events.recv().await {
             Some(ExecEvent::Stdout(bytes) | ExecEvent::Stderr(bytes)) => {
                 if tell.send(Message::Binary(bytes)).await.is_err() {
-                    return End::Unheard;
+                    return TerminalEnd::Unheard;
                 }
             }
-            Some(ExecEvent::Exit { code }) => return End::Exit(code),
-            Some(ExecEvent::Failed(fault)) => return End::Failed(fault),
+            Some(ExecEvent::Exit { code }) => return TerminalEnd::Exit(code),
+            Some(ExecEvent::Failed(fault)) => return TerminalEnd::Failed(fault),
             // No timeout was set, so this event is unexpected. It is still an end.
-            Some(ExecEvent::TimedOut { .. }) | None => return End::Failed(lost()),
+            Some(ExecEvent::TimedOut { .. }) | None => return TerminalEnd::Failed(lost()),
         }
     }
 }
 
 /// Passes the client's frames on until the client disconnects.
-async fn input(hearing: &mut Hearing, control: mpsc::Sender<ExecControl>) -> End {
+async fn input(hearing: &mut SocketReader, control: mpsc::Sender<ExecControl>) -> TerminalEnd {
     loop {
         match hearing.next().await {
-            Heard::Binary(bytes) => feed(&control, bytes).await,
-            Heard::Text(text) => match TerminalFrame::parse(&text) {
-                Ok(TerminalFrame::Resize { rows, cols }) => {
+            SocketInput::Binary(bytes) => feed(&control, bytes).await,
+            SocketInput::Text(text) => match TerminalClientFrame::parse(&text) {
+                Ok(TerminalClientFrame::Resize { rows, cols }) => {
                     let _ = control.send(ExecControl::Resize { rows, cols }).await;
                 }
-                Ok(TerminalFrame::Stdin(text)) => feed(&control, Bytes::from(text)).await,
-                Ok(TerminalFrame::Unknown) => {}
-                Err(error) => return End::Refused(Goodbye::Nonsense, error),
+                Ok(TerminalClientFrame::Stdin(text)) => feed(&control, Bytes::from(text)).await,
+                Ok(TerminalClientFrame::Unknown) => {}
+                Err(error) => return TerminalEnd::Refused(CloseReason::Nonsense, error),
             },
-            Heard::Nonsense(how, error) => return End::Refused(how, error),
-            Heard::Closing => return End::Closing,
-            Heard::Hangup => return End::Unheard,
+            SocketInput::Nonsense(how, error) => return TerminalEnd::Refused(how, error),
+            SocketInput::Closing => return TerminalEnd::Closing,
+            SocketInput::Hangup => return TerminalEnd::Unheard,
         }
     }
 }

@@ -4,29 +4,29 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{OutputStep, ProcessEnd, ProcessView, Program, stub::process_view};
+use pandastack_wire_fleet::{OutputEvent, ProcessEnd, ProcessView, Program, stub::process_view};
 use reqwest::Method;
 use serde_json::json;
 
 use crate::rig::{Rig, answer, within};
 
-fn out(bytes: &'static [u8]) -> Result<OutputStep, Fault> {
-    Ok(OutputStep::Stdout(Bytes::from_static(bytes)))
+fn out(bytes: &'static [u8]) -> Result<OutputEvent, Fault> {
+    Ok(OutputEvent::Stdout(Bytes::from_static(bytes)))
 }
 
-fn err(bytes: &'static [u8]) -> Result<OutputStep, Fault> {
-    Ok(OutputStep::Stderr(Bytes::from_static(bytes)))
+fn err(bytes: &'static [u8]) -> Result<OutputEvent, Fault> {
+    Ok(OutputEvent::Stderr(Bytes::from_static(bytes)))
 }
 
-fn end(ended: Option<ProcessEnd>) -> Result<OutputStep, Fault> {
-    Ok(OutputStep::End(ProcessView { ended, ..process_view(1, "sleep 1") }))
+fn end(ended: Option<ProcessEnd>) -> Result<OutputEvent, Fault> {
+    Ok(OutputEvent::End(ProcessView { ended, ..process_view(1, "sleep 1") }))
 }
 
-fn ended(code: i32) -> Result<OutputStep, Fault> {
+fn ended(code: i32) -> Result<OutputEvent, Fault> {
     end(Some(ProcessEnd { code, signal: None, timed_out: false, at_ms: 0 }))
 }
 
-fn lay_out(rig: &Rig, steps: impl IntoIterator<Item = Result<OutputStep, Fault>>) {
+fn lay_out(rig: &Rig, steps: impl IntoIterator<Item = Result<OutputEvent, Fault>>) {
     rig.host.output.lock().unwrap().push_back(steps.into_iter().collect());
 }
 
@@ -119,12 +119,12 @@ async fn what_is_wrong_is_said_and_what_is_not_the_callers_is_missing() {
 #[tokio::test]
 async fn output_is_given_from_an_offset_on() {
     let rig = Rig::start().await;
-    lay_out(&rig, [Ok(OutputStep::At(7)), out("é\n".as_bytes()), err(b"bad"), out(b"\xff"), end(None)]);
+    lay_out(&rig, [Ok(OutputEvent::At(7)), out("é\n".as_bytes()), err(b"bad"), out(b"\xff"), end(None)]);
     let (status, output) = answer(rig.call(Method::GET, "/processes/prc_1/output?offset=4")).await;
     let expected = json!({"stdout": "é\n\u{fffd}", "stderr": "bad", "next_offset": 14, "truncated": 3, "status": "running",
         "chunks": [{"stream": "stdout", "chunk": "é\n"}, {"stream": "stderr", "chunk": "bad"}, {"stream": "stdout", "chunk": "\u{fffd}"}]});
     assert_eq!((status, output), (200, expected));
-    lay_out(&rig, [Ok(OutputStep::At(0)), ended(3)]);
+    lay_out(&rig, [Ok(OutputEvent::At(0)), ended(3)]);
     let (_, output) = answer(rig.call(Method::GET, "/processes/prc_1/output")).await;
     assert_eq!(
         (&output["status"], &output["exit_code"], &output["next_offset"]),
@@ -138,7 +138,7 @@ async fn output_is_given_from_an_offset_on() {
 #[tokio::test]
 async fn followed_output_tells_the_offset_after_each_piece() {
     let rig = Rig::start().await;
-    lay_out(&rig, [Ok(OutputStep::At(4)), out(b"ab"), Ok(OutputStep::At(10)), err("é".as_bytes()), ended(0)]);
+    lay_out(&rig, [Ok(OutputEvent::At(4)), out(b"ab"), Ok(OutputEvent::At(10)), err("é".as_bytes()), ended(0)]);
     let response = rig.call(Method::GET, "/processes/prc_1/output?offset=4&follow=1").send().await.unwrap();
     assert_eq!(response.headers()["content-type"], "text/event-stream; charset=utf-8");
     assert_eq!(
@@ -149,7 +149,7 @@ async fn followed_output_tells_the_offset_after_each_piece() {
          id: 12\nevent: exit\ndata: {\"exit_code\":0,\"status\":\"exited\",\"offset\":12}\n\n"
     );
     // A browser that reconnects gives its last offset.
-    lay_out(&rig, [Ok(OutputStep::At(12)), ended(0)]);
+    lay_out(&rig, [Ok(OutputEvent::At(12)), ended(0)]);
     let again = rig.call(Method::GET, "/processes/prc_1/output?offset=4&follow=1").header("last-event-id", "12");
     within("the end", again.send()).await.unwrap().text().await.unwrap();
     assert_eq!(*rig.host.calls.lock().unwrap(), ["attach 1 4 End", "attach 1 12 End"]);
@@ -161,11 +161,11 @@ async fn every_end_of_a_followed_process_is_said_once() {
     let gone = Fault::new(FaultKind::Unavailable, "guest.lost", "the sandbox's machine ended during the request");
     for (steps, expected) in [
         (
-            vec![Ok(OutputStep::At(0)), Err(gone)],
+            vec![Ok(OutputEvent::At(0)), Err(gone)],
             "event: error\ndata: {\"error\":\"the sandbox's machine ended during the request\"}\n\n",
         ),
         (
-            vec![Ok(OutputStep::At(0))],
+            vec![Ok(OutputEvent::At(0))],
             "event: error\ndata: {\"error\":\"the connection to the sandbox was lost while the command ran\"}\n\n",
         ),
     ] {
@@ -174,7 +174,7 @@ async fn every_end_of_a_followed_process_is_said_once() {
         assert_eq!(within("the end", response.text()).await.unwrap(), expected);
     }
     let timed_out = ProcessEnd { code: 143, signal: Some(15), timed_out: true, at_ms: 0 };
-    lay_out(&rig, [Ok(OutputStep::At(0)), end(Some(timed_out))]);
+    lay_out(&rig, [Ok(OutputEvent::At(0)), end(Some(timed_out))]);
     let response = rig.call(Method::GET, "/processes/prc_1/output?follow=true").send().await.unwrap();
     let text = within("the end", response.text()).await.unwrap();
     assert!(text.contains("\"exit_code\":143,\"status\":\"killed\",\"timed_out\":true"), "{text}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pandastack_model::{Fault, FaultKind, SandboxId};
-use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent, ExecEvent, Program, stub::PlayedCell};
+use pandastack_wire_fleet::{CellEnd, CellEnded, CellEvent, CellParams, ExecEvent, Program, stub::PlayedCell};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ async fn open(rig: &Rig) -> String {
 }
 
 /// Runs a cell whose events come from the test.
-async fn run(rig: &Rig, session: &str, body: Value, events: Vec<CellEvent>) -> (u16, Value, CellAsk) {
+async fn run(rig: &Rig, session: &str, body: Value, events: Vec<CellEvent>) -> (u16, Value, CellParams) {
     let mut cells = rig.host.play_cells();
     let play = async {
         let PlayedCell { ask, events: played } = cells.recv().await.unwrap();

@@ -1,14 +1,14 @@
 //! Whole directories, through the edge.
 
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{Change, ChangeKind};
+use pandastack_wire_fleet::{FileChange, FileChangeKind};
 use reqwest::Method;
 use serde_json::json;
 
 use crate::rig::{Rig, answer, within};
 
-fn change(kind: ChangeKind, path: &str) -> Change {
-    Change { kind, path: path.into(), folder: false, cookie: None }
+fn change(kind: FileChangeKind, path: &str) -> FileChange {
+    FileChange { kind, path: path.into(), folder: false, cookie: None }
 }
 
 #[tokio::test]
@@ -84,10 +84,10 @@ async fn a_recursive_listing_never_leaves_its_directory() {
 async fn changes_are_told_in_order_and_an_overflow_is_one_of_them() {
     let rig = Rig::start().await;
     let gone = Fault::new(FaultKind::Missing, "path.not_found", "the watched path was deleted or moved");
-    let moved = Change { folder: true, cookie: Some(5), ..change(ChangeKind::MovedTo, "/srv/é") };
+    let moved = FileChange { folder: true, cookie: Some(5), ..change(FileChangeKind::MovedTo, "/srv/é") };
     let changes = [
-        Ok(vec![change(ChangeKind::Created, "/srv/a"), change(ChangeKind::Written, "/srv/a")]),
-        Ok(vec![moved, change(ChangeKind::Overflow, "/srv")]),
+        Ok(vec![change(FileChangeKind::Created, "/srv/a"), change(FileChangeKind::Written, "/srv/a")]),
+        Ok(vec![moved, change(FileChangeKind::Overflow, "/srv")]),
         Err(gone),
     ];
     rig.host.changes.lock().unwrap().push_back(changes.into_iter().collect());

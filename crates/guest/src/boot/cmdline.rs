@@ -1,15 +1,15 @@
 //! Parses our parameters on the kernel command line. Other parameters are skipped.
 
-use super::network::{AddressError, Addresses};
+use super::network::{AddressError, GuestAddresses};
 
 /// Parameters of the kernel command line.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Orders {
+pub struct KernelParameters {
     /// Secret of the link until the first rebirth.
     pub secret: Vec<u8>,
     /// Device with the root file system. Without one, the initial file system stays the root.
     pub root: Option<String>,
-    pub addresses: Option<Addresses>,
+    pub addresses: Option<GuestAddresses>,
 }
 
 /// A parameter that is not valid.
@@ -21,7 +21,7 @@ pub enum CmdlineError {
     Network(#[from] AddressError),
 }
 
-impl Orders {
+impl KernelParameters {
     /// Parses the whole line.
     pub fn parse(line: &str) -> Result<Self, CmdlineError> {
         let mut orders = Self::default();
@@ -54,20 +54,22 @@ mod tests {
     fn reads_ours_and_skips_the_rest() {
         let line = "console=ttyS0 quiet pandastack.secret=00fFa0 pandastack.net=172.16.0.2/30,172.16.0.1 pandastack.root=/dev/vda x";
         let gateway = Ipv4Addr::new(172, 16, 0, 1);
-        let addresses = Addresses { address: Ipv4Addr::new(172, 16, 0, 2), prefix: 30, gateway, nameserver: gateway };
-        let expected = Orders { secret: vec![0, 255, 160], root: Some("/dev/vda".into()), addresses: Some(addresses) };
-        assert_eq!(Orders::parse(line), Ok(expected));
+        let addresses =
+            GuestAddresses { address: Ipv4Addr::new(172, 16, 0, 2), prefix: 30, gateway, nameserver: gateway };
+        let expected =
+            KernelParameters { secret: vec![0, 255, 160], root: Some("/dev/vda".into()), addresses: Some(addresses) };
+        assert_eq!(KernelParameters::parse(line), Ok(expected));
     }
 
     #[test]
     fn refuses_what_cannot_be_meant() {
         for line in ["", "pandastack.secret=", "pandastack.secret=abc", "pandastack.secret=zz", "pandastack.secret=é1"]
         {
-            assert_eq!(Orders::parse(line), Err(CmdlineError::Secret), "{line}");
+            assert_eq!(KernelParameters::parse(line), Err(CmdlineError::Secret), "{line}");
         }
         for net in ["", "1.2.3.4", "1.2.3.4/33,1.1.1.1", "1.2.3/8,1.1.1.1", "1.2.3.4/8", "1.2.3.4/8,x"] {
             let line = format!("pandastack.secret=aa pandastack.net={net}");
-            assert!(matches!(Orders::parse(&line), Err(CmdlineError::Network(_))), "{net}");
+            assert!(matches!(KernelParameters::parse(&line), Err(CmdlineError::Network(_))), "{net}");
         }
     }
 }

@@ -15,7 +15,7 @@ use std::{
 use nix::sys::resource::{Resource, setrlimit};
 use pandastack_sys::init;
 
-pub use cmdline::{CmdlineError, Orders, bytes_of_hex};
+pub use cmdline::{CmdlineError, KernelParameters, bytes_of_hex};
 
 /// Limits of open files. Databases and build tools need high ones.
 const OPEN_FILES_SOFT: u64 = 65_536;
@@ -62,12 +62,12 @@ pub enum BootError {
 }
 
 /// Boots the machine and returns the parameters of the kernel command line.
-pub fn run() -> Result<Orders, BootError> {
+pub fn run() -> Result<KernelParameters, BootError> {
     mounts::early()?;
     // The console is for messages to people. Kernel messages stay in the kernel's ring buffer.
     let _ = fs::write("/proc/sys/kernel/printk", "3 4 1 3\n");
     let text = fs::read_to_string("/proc/cmdline").map_err(BootError::ReadCmdline)?;
-    let orders = Orders::parse(&text)?;
+    let orders = KernelParameters::parse(&text)?;
     load_modules()?;
     if let Some(device) = &orders.root {
         root::enter(device)?;

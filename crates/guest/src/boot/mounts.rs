@@ -10,7 +10,7 @@ use nix::mount::{MsFlags, mount};
 
 use super::BootError;
 
-struct Mount {
+struct BootMount {
     source: &'static str,
     target: &'static str,
     kind: &'static str,
@@ -21,24 +21,24 @@ struct Mount {
 const SAFE: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV);
 
 /// Needed before the root device can be found. They move to the real root.
-const EARLY: &[Mount] = &[
-    Mount { source: "dev", target: "/dev", kind: "devtmpfs", flags: MsFlags::MS_NOSUID, options: "mode=0755" },
-    Mount { source: "proc", target: "/proc", kind: "proc", flags: SAFE.union(MsFlags::MS_NOEXEC), options: "" },
-    Mount { source: "sys", target: "/sys", kind: "sysfs", flags: SAFE.union(MsFlags::MS_NOEXEC), options: "" },
+const EARLY: &[BootMount] = &[
+    BootMount { source: "dev", target: "/dev", kind: "devtmpfs", flags: MsFlags::MS_NOSUID, options: "mode=0755" },
+    BootMount { source: "proc", target: "/proc", kind: "proc", flags: SAFE.union(MsFlags::MS_NOEXEC), options: "" },
+    BootMount { source: "sys", target: "/sys", kind: "sysfs", flags: SAFE.union(MsFlags::MS_NOEXEC), options: "" },
 ];
 
 /// Needed by programs. A machine without one of them is still usable.
-const LATE: &[Mount] = &[
-    Mount {
+const LATE: &[BootMount] = &[
+    BootMount {
         source: "devpts",
         target: "/dev/pts",
         kind: "devpts",
         flags: MsFlags::MS_NOSUID,
         options: "mode=0620,gid=5,ptmxmode=0666",
     },
-    Mount { source: "shm", target: "/dev/shm", kind: "tmpfs", flags: SAFE, options: "mode=1777" },
-    Mount { source: "run", target: "/run", kind: "tmpfs", flags: SAFE, options: "mode=0755,size=20%" },
-    Mount {
+    BootMount { source: "shm", target: "/dev/shm", kind: "tmpfs", flags: SAFE, options: "mode=1777" },
+    BootMount { source: "run", target: "/run", kind: "tmpfs", flags: SAFE, options: "mode=0755,size=20%" },
+    BootMount {
         source: "cgroup",
         target: "/sys/fs/cgroup",
         kind: "cgroup2",
@@ -118,7 +118,7 @@ pub(super) fn move_early(new_root: &str) -> Result<(), BootError> {
     Ok(())
 }
 
-impl Mount {
+impl BootMount {
     fn mount(&self) -> io::Result<()> {
         if !Path::new(self.target).is_dir() {
             fs::create_dir_all(self.target)?;

@@ -2,8 +2,8 @@
 
 use std::{fs, io, net::Ipv4Addr, str::FromStr};
 
-use pandastack_sys::interface::Interfaces;
-use pandastack_wire_guest::Network;
+use pandastack_sys::interface::InterfaceSocket;
+use pandastack_wire_guest::InterfaceAddresses;
 
 /// The machine's interface.
 const INTERFACE: &str = "eth0";
@@ -12,7 +12,7 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// Addresses of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Addresses {
+pub struct GuestAddresses {
     pub address: Ipv4Addr,
     pub prefix: u8,
     pub gateway: Ipv4Addr,
@@ -26,7 +26,7 @@ pub struct AddressError {
     text: String,
 }
 
-impl FromStr for Addresses {
+impl FromStr for GuestAddresses {
     type Err = AddressError;
 
     /// Parses `172.16.0.2/30,172.16.0.1`. The gateway is also the name server.
@@ -41,11 +41,11 @@ impl FromStr for Addresses {
     }
 }
 
-impl TryFrom<&Network> for Addresses {
+impl TryFrom<&InterfaceAddresses> for GuestAddresses {
     type Error = io::Error;
 
-    fn try_from(network: &Network) -> Result<Self, io::Error> {
-        let Network { address, gateway, nameserver } = network;
+    fn try_from(network: &InterfaceAddresses) -> Result<Self, io::Error> {
+        let InterfaceAddresses { address, gateway, nameserver } = network;
         let parts = || {
             let (address, prefix) = with_prefix(address)?;
             Some(Self { address, prefix, gateway: gateway.parse().ok()?, nameserver: nameserver.parse().ok()? })
@@ -56,10 +56,10 @@ impl TryFrom<&Network> for Addresses {
     }
 }
 
-impl Addresses {
+impl GuestAddresses {
     /// Configures the interface and the resolver. Unchanged addresses are accepted.
     pub fn apply(&self) -> io::Result<()> {
-        let interfaces = Interfaces::open()?;
+        let interfaces = InterfaceSocket::open()?;
         interfaces.set_address(INTERFACE, self.address, self.prefix)?;
         interfaces.bring_up(INTERFACE)?;
         interfaces.set_gateway(self.gateway)?;
@@ -76,7 +76,7 @@ impl Addresses {
 
 /// Brings the loopback interface up.
 pub(super) fn loopback() -> io::Result<()> {
-    Interfaces::open()?.bring_up("lo")
+    InterfaceSocket::open()?.bring_up("lo")
 }
 
 /// Returns the contents of `/etc/hosts`.

@@ -10,25 +10,25 @@ use std::{
 use pandastack_sys::process;
 use pandastack_wire_guest::CODE_OUTPUT_BYTES_MAX;
 
-use crate::{Agent, watched::Watched};
+use crate::{Agent, descriptor::AsyncDescriptor};
 
 /// One output stream.
-pub(super) struct Capture {
-    pipe: Watched,
+pub(super) struct OutputCapture {
+    pipe: AsyncDescriptor,
     kept: RefCell<Vec<u8>>,
     cut: Cell<bool>,
 }
 
 /// Output taken from a stream.
 #[derive(Debug, Default)]
-pub(super) struct Output {
+pub(super) struct CapturedOutput {
     pub(super) bytes: Vec<u8>,
     /// Whether more was written than kept.
     pub(super) cut: bool,
 }
 
-impl Capture {
-    pub(super) fn new(pipe: Watched) -> Rc<Self> {
+impl OutputCapture {
+    pub(super) fn new(pipe: AsyncDescriptor) -> Rc<Self> {
         Rc::new(Self { pipe, kept: RefCell::default(), cut: Cell::new(false) })
     }
 
@@ -43,7 +43,7 @@ impl Capture {
     }
 
     /// Takes the output written before this call.
-    pub(super) fn take(&self, agent: &Agent) -> Output {
+    pub(super) fn take(&self, agent: &Agent) -> CapturedOutput {
         // Counted once, so that an endless writer cannot keep this loop running.
         let mut left = process::pending_bytes(self.pipe.get_ref().as_fd()).unwrap_or(0);
         while left > 0 {
@@ -52,7 +52,7 @@ impl Capture {
                 _ => break,
             }
         }
-        Output { bytes: self.kept.take(), cut: self.cut.take() }
+        CapturedOutput { bytes: self.kept.take(), cut: self.cut.take() }
     }
 
     fn read(&self, agent: &Agent, limit: usize) -> std::io::Result<usize> {

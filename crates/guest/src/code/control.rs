@@ -12,7 +12,7 @@ use crate::limits;
 
 /// A kernel's answer to a cell. Cell 0 is its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reply {
+pub(super) struct CellReply {
     pub(super) number: u64,
     pub(super) exit: i32,
     pub(super) body: Bytes,
@@ -20,7 +20,7 @@ pub(super) struct Reply {
 
 /// A control socket that is no longer usable.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ControlError {
+pub(super) enum ControlSocketError {
     #[error("the kernel closed its control socket")]
     Closed,
     #[error("the kernel sent invalid data on its control socket")]
@@ -30,19 +30,19 @@ pub(super) enum ControlError {
 }
 
 /// Code to run, and its trace.
-pub(super) struct Cell<'a> {
+pub(super) struct CellRequest<'a> {
     pub(super) code: &'a [u8],
     pub(super) trace: Option<&'a str>,
 }
 
 /// The agent's end of the control socket.
-pub(super) struct Control {
+pub(super) struct ControlSocket {
     socket: UnixStream,
     out: BytesMut,
     heard: BytesMut,
 }
 
-impl Control {
+impl ControlSocket {
     pub(super) fn new(socket: UnixStream) -> Self {
         Self { socket, out: BytesMut::new(), heard: BytesMut::new() }
     }
@@ -54,15 +54,15 @@ impl Control {
     }
 
     /// Queues a cell. It is written while `reply` waits for the answer.
-    pub(super) fn put_cell(&mut self, number: u64, cell: &Cell<'_>) {
-        let Cell { code, trace } = cell;
+    pub(super) fn put_cell(&mut self, number: u64, cell: &CellRequest<'_>) {
+        let CellRequest { code, trace } = cell;
         let trace = trace.filter(|trace| is_word(trace)).map(|trace| format!(" {trace}")).unwrap_or_default();
         self.out.extend_from_slice(format!("{number} {}{trace}\n", code.len()).as_bytes());
         self.out.extend_from_slice(code);
     }
 
     /// Waits for the next answer. Cancel-safe.
-    pub(super) async fn reply(&mut self) -> Result<Reply, ControlError> {
+    pub(super) async fn reply(&mut self) -> Result<CellReply, ControlSocketError> {
         loop {
             if let Some(reply) = next_reply(&mut self.heard)? {
                 return Ok(reply);
@@ -80,7 +80,7 @@ impl Control {
                     ready?;
                     self.heard.reserve(limits::OUTPUT_CHUNK_BYTES);
                     match self.socket.try_read_buf(&mut self.heard) {
-                        Ok(0) => return Err(ControlError::Closed),
+                        Ok(0) => return Err(ControlSocketError::Closed),
                         Ok(_) => {}
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                         Err(error) => return Err(error.into()),
@@ -99,19 +99,19 @@ fn is_word(trace: &str) -> bool {
 }
 
 /// Takes the next complete answer from the received bytes.
-fn next_reply(heard: &mut BytesMut) -> Result<Option<Reply>, ControlError> {
+fn next_reply(heard: &mut BytesMut) -> Result<Option<CellReply>, ControlSocketError> {
     let Some(end) = heard.iter().take(limits::KERNEL_LINE_BYTES).position(|byte| *byte == b'\n') else {
-        return if heard.len() < limits::KERNEL_LINE_BYTES { Ok(None) } else { Err(ControlError::Nonsense) };
+        return if heard.len() < limits::KERNEL_LINE_BYTES { Ok(None) } else { Err(ControlSocketError::Nonsense) };
     };
-    let (number, exit, length) = parse(&heard[..end]).ok_or(ControlError::Nonsense)?;
+    let (number, exit, length) = parse(&heard[..end]).ok_or(ControlSocketError::Nonsense)?;
     if length > CODE_BODY_BYTES_MAX {
-        return Err(ControlError::Nonsense);
+        return Err(ControlSocketError::Nonsense);
     }
     if heard.len() < end + 1 + length {
         return Ok(None);
     }
     heard.advance(end + 1);
-    Ok(Some(Reply { number, exit, body: heard.split_to(length).freeze() }))
+    Ok(Some(CellReply { number, exit, body: heard.split_to(length).freeze() }))
 }
 
 fn parse(line: &[u8]) -> Option<(u64, i32, usize)> {

@@ -13,7 +13,7 @@ use nix::{
     unistd::Pid,
 };
 use pandastack_sys::process::Stdio;
-use pandastack_wire_guest::{ErrorKind, Language, Program, Start};
+use pandastack_wire_guest::{CommandLine, ErrorKind, KernelLanguage, StartProcess};
 use tokio::{
     net::UnixStream,
     task::JoinSet,
@@ -21,15 +21,15 @@ use tokio::{
 };
 
 use super::{
-    capture::{Capture, Output},
-    control::{Cell, Control, ControlError, Reply},
+    capture::{CapturedOutput, OutputCapture},
+    control::{CellReply, CellRequest, ControlSocket, ControlSocketError},
     language::recipe,
 };
 use crate::{
     Agent,
-    exec::{Command, Ended, Group, StartError, output_pipe},
+    exec::{ExitReceiver, ProcessCommand, ProcessGroup, ProcessStartError, output_pipe},
     limits,
-    session::{Fault, kind_of},
+    session::{GuestFault, kind_of},
 };
 
 /// A kernel that did not start.
@@ -40,14 +40,14 @@ pub(super) enum KernelError {
     #[error("create the streams of a kernel")]
     Streams(#[source] std::io::Error),
     #[error(transparent)]
-    Start(#[from] StartError),
+    Start(#[from] ProcessStartError),
     #[error("{interpreter} ended while it was starting: {said}")]
     Ended { interpreter: &'static str, said: String },
     #[error("{interpreter} did not start in time")]
     Slow { interpreter: &'static str },
 }
 
-impl From<KernelError> for Fault {
+impl From<KernelError> for GuestFault {
     fn from(error: KernelError) -> Self {
         let kind = match &error {
             KernelError::NoInterpreter { .. } => ErrorKind::Missing,
@@ -55,13 +55,13 @@ impl From<KernelError> for Fault {
             KernelError::Start(start) => start.kind(),
             KernelError::Ended { .. } | KernelError::Slow { .. } => ErrorKind::Failed,
         };
-        Fault::describe(kind, &error)
+        GuestFault::describe(kind, &error)
     }
 }
 
 /// How a cell ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum CellOutcome {
     Answered {
         exit: i32,
         body: Bytes,
@@ -87,18 +87,18 @@ enum Phase {
 
 /// A process that runs cells.
 pub(super) struct Kernel {
-    group: Group,
-    ended: Ended,
-    control: Control,
-    stdout: Rc<Capture>,
-    stderr: Rc<Capture>,
+    group: ProcessGroup,
+    ended: ExitReceiver,
+    control: ControlSocket,
+    stdout: Rc<OutputCapture>,
+    stderr: Rc<OutputCapture>,
     /// Readers of the streams; they end with the kernel.
     _listeners: JoinSet<()>,
 }
 
 impl Kernel {
     /// Starts a kernel and waits until it can run cells.
-    pub(super) async fn start(agent: &Rc<Agent>, language: Language) -> Result<Self, KernelError> {
+    pub(super) async fn start(agent: &Rc<Agent>, language: KernelLanguage) -> Result<Self, KernelError> {
         let recipe = recipe(language);
         let interpreter = recipe.interpreter;
         let mut kernel = Self::spawn(agent, interpreter, recipe.boot)?;
@@ -107,7 +107,7 @@ impl Kernel {
         }
         let ready = timeout(limits::KERNEL_START_WITHIN, kernel.control.reply()).await;
         match ready {
-            Ok(Ok(Reply { number: 0, .. })) => Ok(kernel),
+            Ok(Ok(CellReply { number: 0, .. })) => Ok(kernel),
             Ok(_) => {
                 let said = kernel.stderr.take(agent).bytes;
                 let said = String::from_utf8_lossy(&said[said.len().saturating_sub(limits::KERNEL_SAID_BYTES)..]);
@@ -119,12 +119,13 @@ impl Kernel {
 
     fn spawn(agent: &Rc<Agent>, interpreter: &'static str, boot: [&str; 2]) -> Result<Self, KernelError> {
         let argv = [interpreter, boot[0], boot[1]].map(str::to_owned).to_vec();
-        let (program, env) = (Program::Argv(argv), Vec::new());
-        let start = Start { program, cwd: None, env, user: None, stdin: true, deadline_ms: None, terminal: None };
-        let command = Command::resolve(&start, &agent.env())?;
+        let (program, env) = (CommandLine::Argv(argv), Vec::new());
+        let start =
+            StartProcess { program, cwd: None, env, user: None, stdin: true, deadline_ms: None, terminal: None };
+        let command = ProcessCommand::resolve(&start, &agent.env())?;
         let (near, far) = StdStream::pair().map_err(KernelError::Streams)?;
         near.set_nonblocking(true).map_err(KernelError::Streams)?;
-        let control = Control::new(UnixStream::from_std(near).map_err(KernelError::Streams)?);
+        let control = ControlSocket::new(UnixStream::from_std(near).map_err(KernelError::Streams)?);
         let (stdout, far_out) = output_pipe().map_err(KernelError::Streams)?;
         let (stderr, far_err) = output_pipe().map_err(KernelError::Streams)?;
         let stdio = Stdio::Pipes { stdin: far.as_fd(), stdout: far_out.as_fd(), stderr: far_err.as_fd() };
@@ -133,8 +134,8 @@ impl Kernel {
             _ => error.into(),
         })?;
         // No await since the start, so an exit cannot be missed.
-        let (group, ended) = (Group::new(id), agent.reaper.expect(id));
-        let (stdout, stderr) = (Capture::new(stdout), Capture::new(stderr));
+        let (group, ended) = (ProcessGroup::new(id), agent.reaper.expect(id));
+        let (stdout, stderr) = (OutputCapture::new(stdout), OutputCapture::new(stderr));
         let mut listeners = JoinSet::new();
         for capture in [&stdout, &stderr] {
             let (agent, capture) = (agent.clone(), capture.clone());
@@ -149,27 +150,27 @@ impl Kernel {
     }
 
     /// Starts a cell.
-    pub(super) fn begin(&mut self, number: u64, cell: &Cell<'_>) {
+    pub(super) fn begin(&mut self, number: u64, cell: &CellRequest<'_>) {
         self.control.put_cell(number, cell);
     }
 
     /// Waits for a cell's end, which is forced soon after its deadline.
-    pub(super) async fn finish(&mut self, number: u64, deadline: Instant) -> Outcome {
+    pub(super) async fn finish(&mut self, number: u64, deadline: Instant) -> CellOutcome {
         let (mut phase, mut next_at) = (Phase::Running, deadline);
         loop {
             tokio::select! {
                 biased;
                 reply = self.control.reply(), if phase != Phase::Killed => match reply {
                     Ok(reply) if reply.number == number && phase == Phase::Running => {
-                        return Outcome::Answered { exit: reply.exit, body: reply.body };
+                        return CellOutcome::Answered { exit: reply.exit, body: reply.body };
                     }
-                    Ok(reply) if reply.number == number => return Outcome::Interrupted,
+                    Ok(reply) if reply.number == number => return CellOutcome::Interrupted,
                     // A late answer to an earlier cell.
                     Ok(reply) if reply.number < number => {}
                     Ok(_) => return self.give_up(&mut phase).await,
                     // Usually the process is ending, and its exit status tells more.
-                    Err(ControlError::Closed | ControlError::Io(_)) => return self.see_out(phase).await,
-                    Err(ControlError::Nonsense) => return self.give_up(&mut phase).await,
+                    Err(ControlSocketError::Closed | ControlSocketError::Io(_)) => return self.see_out(phase).await,
+                    Err(ControlSocketError::Nonsense) => return self.give_up(&mut phase).await,
                 },
                 end = &mut self.ended => return ended(phase, end.map_or(128 + libc::SIGKILL, |end| end.code)),
                 () = sleep_until(next_at) => {
@@ -180,7 +181,7 @@ impl Kernel {
     }
 
     /// Takes the output of both streams so far.
-    pub(super) fn take_output(&self, agent: &Agent) -> (Output, Output) {
+    pub(super) fn take_output(&self, agent: &Agent) -> (CapturedOutput, CapturedOutput) {
         (self.stdout.take(agent), self.stderr.take(agent))
     }
 
@@ -209,13 +210,13 @@ impl Kernel {
     }
 
     /// Kills a kernel that broke the protocol.
-    async fn give_up(&mut self, phase: &mut Phase) -> Outcome {
+    async fn give_up(&mut self, phase: &mut Phase) -> CellOutcome {
         self.group.signal(libc::SIGKILL);
         self.see_out(*phase).await
     }
 
     /// Waits a grace period for the exit of a kernel whose control socket is closed, then kills it.
-    async fn see_out(&mut self, phase: Phase) -> Outcome {
+    async fn see_out(&mut self, phase: Phase) -> CellOutcome {
         let code = match timeout(limits::INTERRUPT_GRACE, &mut self.ended).await {
             Ok(end) => end.map_or(128 + libc::SIGKILL, |end| end.code),
             Err(_) => {
@@ -228,9 +229,9 @@ impl Kernel {
 }
 
 /// Maps a kernel's exit to an outcome: a result of our signals, or its own exit.
-fn ended(phase: Phase, code: i32) -> Outcome {
+fn ended(phase: Phase, code: i32) -> CellOutcome {
     match phase {
-        Phase::Running => Outcome::Ended { code },
-        Phase::Interrupted | Phase::GroupInterrupted | Phase::Killed => Outcome::Killed,
+        Phase::Running => CellOutcome::Ended { code },
+        Phase::Interrupted | Phase::GroupInterrupted | Phase::Killed => CellOutcome::Killed,
     }
 }

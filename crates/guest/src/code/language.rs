@@ -1,9 +1,9 @@
 //! Start settings of each language's kernel: the interpreter and the program it runs.
 
-use pandastack_wire_guest::Language;
+use pandastack_wire_guest::KernelLanguage;
 
 /// How a kernel is started.
-pub(super) struct Recipe {
+pub(super) struct KernelRecipe {
     /// Looked up in the sandbox's PATH.
     pub(super) interpreter: &'static str,
     /// Flag and text of the first program. If there is a second, the first only reads it: command
@@ -14,18 +14,20 @@ pub(super) struct Recipe {
 }
 
 /// Returns the settings of a language's kernel.
-pub(super) fn recipe(language: Language) -> Recipe {
+pub(super) fn recipe(language: KernelLanguage) -> KernelRecipe {
     match language {
-        Language::Python => Recipe {
+        KernelLanguage::Python => KernelRecipe {
             interpreter: "python3",
             boot: ["-c", include_str!("kernels/boot.py")],
             program: Some(include_str!("kernels/python.py")),
         },
-        Language::JavaScript => Recipe {
+        KernelLanguage::JavaScript => KernelRecipe {
             interpreter: "node",
             boot: ["-e", include_str!("kernels/boot.js")],
             program: Some(include_str!("kernels/node.js")),
         },
-        Language::Bash => Recipe { interpreter: "bash", boot: ["-c", include_str!("kernels/bash.sh")], program: None },
+        KernelLanguage::Bash => {
+            KernelRecipe { interpreter: "bash", boot: ["-c", include_str!("kernels/bash.sh")], program: None }
+        }
     }
 }

@@ -17,41 +17,41 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use pandastack_wire_guest::{
-    CODE_BYTES_MAX, CodeClose, CodeList, CodeOpen, CodeOpened, CodeRun, ErrorKind, Frame, Kind, Message,
+    CODE_BYTES_MAX, CodeClose, CodeList, CodeOpen, CodeOpened, CodeRun, ErrorKind, Frame, FrameKind, Message,
 };
 
 use crate::{
     Agent, limits,
     rebirth::done,
-    session::{Channel, Fate, Fault},
+    session::{AgentChannel, EarlyEnd, GuestFault},
 };
-use session::{Ran, Session, gone};
+use session::{FinishedCell, KernelSession, gone};
 
 /// Every session of the guest, oldest first.
 #[derive(Default)]
-pub(crate) struct Sessions {
-    table: RefCell<Vec<Rc<Session>>>,
+pub(crate) struct KernelSessions {
+    table: RefCell<Vec<Rc<KernelSession>>>,
     opening: Cell<usize>,
 }
 
-impl Sessions {
-    fn find(&self, id: &str) -> Option<Rc<Session>> {
+impl KernelSessions {
+    fn find(&self, id: &str) -> Option<Rc<KernelSession>> {
         self.table.borrow().iter().find(|session| session.id == id).cloned()
     }
 }
 
 /// Reserves a place for a session that is being opened. Released when the opening has ended.
-struct Opening<'a>(&'a Cell<usize>);
+struct SessionReservation<'a>(&'a Cell<usize>);
 
-impl Drop for Opening<'_> {
+impl Drop for SessionReservation<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
 }
 
 /// Opens a session, or finds the one with that id.
-pub(crate) async fn open(agent: &Rc<Agent>, channel: &Channel, ask: CodeOpen) -> Result<Frame, Fault> {
-    let opened = |session: &Session| CodeOpened { session: session.describe() }.frame(channel.id);
+pub(crate) async fn open(agent: &Rc<Agent>, channel: &AgentChannel, ask: CodeOpen) -> Result<Frame, GuestFault> {
+    let opened = |session: &KernelSession| CodeOpened { session: session.describe() }.frame(channel.id);
     let CodeOpen { id, language } = ask;
     let sessions = &agent.sessions;
     if let Some(session) = sessions.find(&id) {
@@ -59,11 +59,11 @@ pub(crate) async fn open(agent: &Rc<Agent>, channel: &Channel, ask: CodeOpen) ->
     }
     if sessions.table.borrow().len() + sessions.opening.get() >= limits::SESSIONS_MAX {
         let text = format!("this sandbox already has {} sessions; close one first", limits::SESSIONS_MAX);
-        return Err(Fault::new(ErrorKind::Full, text));
+        return Err(GuestFault::new(ErrorKind::Full, text));
     }
     sessions.opening.set(sessions.opening.get() + 1);
-    let place = Opening(&sessions.opening);
-    let session = Session::open(agent, id, language).await?;
+    let place = SessionReservation(&sessions.opening);
+    let session = KernelSession::open(agent, id, language).await?;
     drop(place);
     // A concurrent request may have opened the same session. The first one is kept.
     if let Some(theirs) = sessions.find(&session.id) {
@@ -74,13 +74,13 @@ pub(crate) async fn open(agent: &Rc<Agent>, channel: &Channel, ask: CodeOpen) ->
 }
 
 /// Lists the sessions.
-pub(crate) fn list(agent: &Agent, channel: &Channel) -> Frame {
+pub(crate) fn list(agent: &Agent, channel: &AgentChannel) -> Frame {
     let sessions = agent.sessions.table.borrow().iter().map(|session| session.describe()).collect();
     CodeList { sessions }.frame(channel.id)
 }
 
 /// Closes a session.
-pub(crate) fn close(agent: &Agent, channel: &Channel, ask: &CodeClose) -> Result<Frame, Fault> {
+pub(crate) fn close(agent: &Agent, channel: &AgentChannel, ask: &CodeClose) -> Result<Frame, GuestFault> {
     let session = agent.sessions.find(&ask.id).ok_or_else(gone)?;
     agent.sessions.table.borrow_mut().retain(|other| other.id != ask.id);
     session.close();
@@ -89,42 +89,42 @@ pub(crate) fn close(agent: &Agent, channel: &Channel, ask: &CodeClose) -> Result
 
 /// Runs a cell. It is interrupted when the host cancels, or when the connection is lost and no
 /// rebirth follows: nothing waits for the result then.
-pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, ask: CodeRun) -> Result<Frame, Fault> {
+pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<AgentChannel>, ask: CodeRun) -> Result<Frame, GuestFault> {
     let session = agent.sessions.find(&ask.id).ok_or_else(gone)?;
     let work = async {
         let code = code(channel).await?;
-        let cell = control::Cell { code: &code, trace: ask.trace.as_deref() };
+        let cell = control::CellRequest { code: &code, trace: ask.trace.as_deref() };
         session.run(agent, &cell, Duration::from_millis(ask.deadline_ms)).await
     };
-    let Ran { how, stdout, stderr, body } = tokio::select! {
+    let FinishedCell { how, stdout, stderr, body } = tokio::select! {
         biased;
-        fate = channel.doomed() => return Err(fate.into()),
+        fate = channel.early_end() => return Err(fate.into()),
         ran = work => ran?,
     };
     let telling = async {
-        tell(channel, Kind::Stdout, stdout.into()).await;
-        tell(channel, Kind::Stderr, stderr.into()).await;
-        tell(channel, Kind::Data, body).await;
+        tell(channel, FrameKind::Stdout, stdout.into()).await;
+        tell(channel, FrameKind::Stderr, stderr.into()).await;
+        tell(channel, FrameKind::Data, body).await;
     };
     tokio::select! {
         () = telling => Ok(how.frame(channel.id)),
-        fate = channel.doomed() => Err(fate.into()),
+        fate = channel.early_end() => Err(fate.into()),
     }
 }
 
 /// Receives the code of a cell.
-async fn code(channel: &Channel) -> Result<BytesMut, Fault> {
+async fn code(channel: &AgentChannel) -> Result<BytesMut, GuestFault> {
     let mut code = BytesMut::new();
     while let Some(piece) = channel.take_input().await {
         code.extend_from_slice(&piece);
         if code.len() > CODE_BYTES_MAX {
-            return Err(Fate::Overrun.into());
+            return Err(EarlyEnd::Overrun.into());
         }
     }
     Ok(code)
 }
 
-async fn tell(channel: &Channel, kind: Kind, mut bytes: Bytes) {
+async fn tell(channel: &AgentChannel, kind: FrameKind, mut bytes: Bytes) {
     while !bytes.is_empty() {
         let room = channel.room(limits::FILE_CHUNK_BYTES).await;
         let piece = bytes.split_to(bytes.len().min(room.bytes));

@@ -4,33 +4,33 @@
 use std::{cell::Cell, rc::Rc, time::Duration};
 
 use bytes::Bytes;
-use pandastack_wire_guest::{CellEnd, CodeRan, CodeSession, ErrorKind, Language};
+use pandastack_wire_guest::{CodeEnd, CodeRan, CodeSessionReport, ErrorKind, KernelLanguage};
 use tokio::{
     sync::{Mutex, MutexGuard, Notify},
     time::{Instant, timeout},
 };
 
 use super::{
-    capture::Output,
-    control::Cell as Asked,
-    kernel::{Kernel, KernelError, Outcome},
+    capture::CapturedOutput,
+    control::CellRequest as Asked,
+    kernel::{CellOutcome, Kernel, KernelError},
 };
-use crate::{Agent, limits, session::Fault};
+use crate::{Agent, limits, session::GuestFault};
 
 /// A session.
-pub(super) struct Session {
+pub(super) struct KernelSession {
     pub(super) id: String,
-    pub(super) language: Language,
+    pub(super) language: KernelLanguage,
     created_ms: u64,
     cells: Cell<u64>,
     waiting: Cell<usize>,
     closed: Cell<bool>,
     closing: Notify,
-    state: Mutex<State>,
+    state: Mutex<KernelState>,
 }
 
 /// State that only the running cell may use.
-struct State {
+struct KernelState {
     kernel: Option<Kernel>,
     /// Whether a kernel with state was lost and no cell has reported that yet.
     lost: bool,
@@ -41,18 +41,18 @@ struct State {
 
 /// Result of a cell.
 #[derive(Debug)]
-pub(super) struct Ran {
+pub(super) struct FinishedCell {
     pub(super) how: CodeRan,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
     pub(super) body: Bytes,
 }
 
-impl Session {
+impl KernelSession {
     /// Opens a session and waits until its kernel is ready.
-    pub(super) async fn open(agent: &Rc<Agent>, id: String, language: Language) -> Result<Rc<Self>, KernelError> {
+    pub(super) async fn open(agent: &Rc<Agent>, id: String, language: KernelLanguage) -> Result<Rc<Self>, KernelError> {
         let kernel = Some(Kernel::start(agent, language).await?);
-        let state = Mutex::new(State { kernel, lost: false, unfinished: false, number: 0 });
+        let state = Mutex::new(KernelState { kernel, lost: false, unfinished: false, number: 0 });
         Ok(Rc::new(Self {
             id,
             language,
@@ -65,8 +65,8 @@ impl Session {
         }))
     }
 
-    pub(super) fn describe(&self) -> CodeSession {
-        CodeSession {
+    pub(super) fn describe(&self) -> CodeSessionReport {
+        CodeSessionReport {
             id: self.id.clone(),
             language: self.language,
             created_ms: self.created_ms,
@@ -81,7 +81,12 @@ impl Session {
     }
 
     /// Runs a cell when its turn comes. Dropping the future interrupts the cell.
-    pub(super) async fn run(&self, agent: &Rc<Agent>, cell: &Asked<'_>, limit: Duration) -> Result<Ran, Fault> {
+    pub(super) async fn run(
+        &self,
+        agent: &Rc<Agent>,
+        cell: &Asked<'_>,
+        limit: Duration,
+    ) -> Result<FinishedCell, GuestFault> {
         let closing = self.closing.notified();
         let run = async {
             let Some(mut turn) = self.turn(limit).await? else { return Ok(never_begun()) };
@@ -95,31 +100,31 @@ impl Session {
     }
 
     /// Waits for this cell's turn. `None` if the time limit passed first.
-    async fn turn(&self, limit: Duration) -> Result<Option<Turn<'_>>, Fault> {
+    async fn turn(&self, limit: Duration) -> Result<Option<CellTurn<'_>>, GuestFault> {
         if self.waiting.get() >= limits::CELLS_WAITING_MAX {
             let text = format!(
                 "{} cells are already waiting in this session; wait until one has run",
                 limits::CELLS_WAITING_MAX
             );
-            return Err(Fault::new(ErrorKind::Full, text));
+            return Err(GuestFault::new(ErrorKind::Full, text));
         }
-        let _waiting = Waiting::new(&self.waiting);
+        let _waiting = WaitingCell::new(&self.waiting);
         match timeout(limit, self.state.lock()).await {
             Ok(_) if self.closed.get() => Err(gone()),
-            Ok(state) => Ok(Some(Turn { state })),
+            Ok(state) => Ok(Some(CellTurn { state })),
             Err(_) => Ok(None),
         }
     }
 }
 
 /// Makes the fault for a session that does not exist or was closed.
-pub(super) fn gone() -> Fault {
-    Fault::new(ErrorKind::Missing, "session not found")
+pub(super) fn gone() -> GuestFault {
+    GuestFault::new(ErrorKind::Missing, "session not found")
 }
 
-fn never_begun() -> Ran {
+fn never_begun() -> FinishedCell {
     let how = CodeRan {
-        end: CellEnd::NeverBegun,
+        end: CodeEnd::NeverBegun,
         exit: 1,
         duration_ms: 0,
         anew: false,
@@ -127,46 +132,46 @@ fn never_begun() -> Ran {
         stdout_cut: false,
         stderr_cut: false,
     };
-    Ran { how, stdout: Vec::new(), stderr: Vec::new(), body: Bytes::new() }
+    FinishedCell { how, stdout: Vec::new(), stderr: Vec::new(), body: Bytes::new() }
 }
 
 /// Counts a cell that waits for its turn.
-struct Waiting<'a>(&'a Cell<usize>);
+struct WaitingCell<'a>(&'a Cell<usize>);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingCell<'a> {
     fn new(count: &'a Cell<usize>) -> Self {
         count.set(count.get() + 1);
         Self(count)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCell<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
 }
 
 /// Exclusive use of the kernel.
-struct Turn<'a> {
-    state: MutexGuard<'a, State>,
+struct CellTurn<'a> {
+    state: MutexGuard<'a, KernelState>,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for CellTurn<'_> {
     fn drop(&mut self) {
-        if let State { kernel: Some(kernel), unfinished: true, .. } = &*self.state {
+        if let KernelState { kernel: Some(kernel), unfinished: true, .. } = &*self.state {
             kernel.interrupt();
         }
     }
 }
 
-impl Turn<'_> {
+impl CellTurn<'_> {
     async fn run(
         &mut self,
         agent: &Rc<Agent>,
-        session: &Session,
+        session: &KernelSession,
         cell: &Asked<'_>,
         limit: Duration,
-    ) -> Result<Ran, Fault> {
+    ) -> Result<FinishedCell, GuestFault> {
         self.settle(agent).await;
         let mut kernel = match self.state.kernel.take() {
             Some(kernel) => kernel,
@@ -187,7 +192,7 @@ impl Turn<'_> {
     /// Prepares the kernel for the next cell: ends an abandoned cell, and removes a kernel that has
     /// exited.
     async fn settle(&mut self, agent: &Agent) {
-        let State { kernel: Some(kernel), unfinished, number, lost } = &mut *self.state else { return };
+        let KernelState { kernel: Some(kernel), unfinished, number, lost } = &mut *self.state else { return };
         let survived = match (kernel.has_ended(), *unfinished) {
             (true, _) => false,
             (false, false) => true,
@@ -195,7 +200,7 @@ impl Turn<'_> {
                 // It was interrupted when it was abandoned, and gets the usual grace period.
                 let outcome = kernel.finish(*number, Instant::now()).await;
                 kernel.take_output(agent);
-                matches!(outcome, Outcome::Answered { .. } | Outcome::Interrupted)
+                matches!(outcome, CellOutcome::Answered { .. } | CellOutcome::Interrupted)
             }
         };
         *unfinished = false;
@@ -205,15 +210,15 @@ impl Turn<'_> {
         }
     }
 
-    fn conclude(&mut self, agent: &Agent, outcome: Outcome, anew: bool, took: Duration) -> Ran {
+    fn conclude(&mut self, agent: &Agent, outcome: CellOutcome, anew: bool, took: Duration) -> FinishedCell {
         let output = self.state.kernel.as_ref().map(|kernel| kernel.take_output(agent));
-        let (Output { bytes: stdout, cut: stdout_cut }, Output { bytes: stderr, cut: stderr_cut }) =
+        let (CapturedOutput { bytes: stdout, cut: stdout_cut }, CapturedOutput { bytes: stderr, cut: stderr_cut }) =
             output.unwrap_or_default();
         let (end, exit, lost, body) = match outcome {
-            Outcome::Answered { exit, body } => (CellEnd::Answered, exit, false, body),
-            Outcome::Interrupted => (CellEnd::Late, 1, false, Bytes::new()),
-            Outcome::Killed => (CellEnd::Late, 128 + libc::SIGKILL, true, Bytes::new()),
-            Outcome::Ended { code } => (CellEnd::KernelEnded, code, true, Bytes::new()),
+            CellOutcome::Answered { exit, body } => (CodeEnd::Answered, exit, false, body),
+            CellOutcome::Interrupted => (CodeEnd::Late, 1, false, Bytes::new()),
+            CellOutcome::Killed => (CodeEnd::Late, 128 + libc::SIGKILL, true, Bytes::new()),
+            CellOutcome::Ended { code } => (CodeEnd::KernelEnded, code, true, Bytes::new()),
         };
         if lost {
             self.state.lost = true;
@@ -221,6 +226,6 @@ impl Turn<'_> {
         }
         let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let how = CodeRan { end, exit, duration_ms, anew, lost, stdout_cut, stderr_cut };
-        Ran { how, stdout, stderr, body }
+        FinishedCell { how, stdout, stderr, body }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::{path::PathBuf, process::Command, rc::Rc, time::Duration};
 
-use pandastack_wire_guest::{CellEnd, Language};
+use pandastack_wire_guest::{CodeEnd, KernelLanguage};
 use tokio::task::LocalSet;
 
 use super::{
-    control::Cell,
-    session::{Ran, Session},
+    control::CellRequest,
+    session::{FinishedCell, KernelSession},
 };
-use crate::{Agent, rebirth::Bystander};
+use crate::{Agent, rebirth::RecordingSystem};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -22,9 +22,9 @@ fn the_kernels_pass_their_own_tests() {
 }
 
 /// Runs a test's body together with the reaper, on one thread like the agent.
-fn with_session(language: Language, body: impl AsyncFnOnce(&Rc<Agent>, Rc<Session>)) {
+fn with_session(language: KernelLanguage, body: impl AsyncFnOnce(&Rc<Agent>, Rc<KernelSession>)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let agent = Agent::new(b"secret".to_vec(), 0, Box::new(Bystander::default())).expect("an agent");
+    let agent = Agent::new(b"secret".to_vec(), 0, Box::new(RecordingSystem::default())).expect("an agent");
     runtime.block_on(LocalSet::new().run_until(async {
         let reaping = agent.clone();
         let reaper = tokio::task::spawn_local(async move { reaping.reaper.run().await });
@@ -36,43 +36,43 @@ fn with_session(language: Language, body: impl AsyncFnOnce(&Rc<Agent>, Rc<Sessio
                 let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGCHLD);
             }
         });
-        let session = Session::open(&agent, "one".to_owned(), language).await.expect("the session opens");
+        let session = KernelSession::open(&agent, "one".to_owned(), language).await.expect("the session opens");
         body(&agent, session).await;
         reminder.abort();
         reaper.abort();
     }));
 }
 
-fn cell(code: &str) -> Cell<'_> {
-    Cell { code: code.as_bytes(), trace: None }
+fn cell(code: &str) -> CellRequest<'_> {
+    CellRequest { code: code.as_bytes(), trace: None }
 }
 
-async fn run(agent: &Rc<Agent>, session: &Session, code: &str, limit: Duration) -> Ran {
+async fn run(agent: &Rc<Agent>, session: &KernelSession, code: &str, limit: Duration) -> FinishedCell {
     session.run(agent, &cell(code), limit).await.expect("the cell runs")
 }
 
-fn out(ran: &Ran) -> String {
+fn out(ran: &FinishedCell) -> String {
     String::from_utf8_lossy(&ran.stdout).into_owned()
 }
 
 #[test]
 fn a_late_cell_is_interrupted_and_the_state_is_kept() {
-    with_session(Language::Python, async |agent, session| {
+    with_session(KernelLanguage::Python, async |agent, session| {
         run(agent, &session, "x = 7", LONG).await;
         let late = run(agent, &session, "import time; time.sleep(600)", Duration::from_millis(200)).await;
-        assert_eq!((late.how.end, late.how.lost), (CellEnd::Late, false));
+        assert_eq!((late.how.end, late.how.lost), (CodeEnd::Late, false));
         let ran = run(agent, &session, "print(x)", LONG).await;
-        assert_eq!((out(&ran).as_str(), ran.how.anew, ran.how.end), ("7\n", false, CellEnd::Answered));
+        assert_eq!((out(&ran).as_str(), ran.how.anew, ran.how.end), ("7\n", false, CodeEnd::Answered));
         assert_eq!(session.describe().cells, 3);
     });
 }
 
 #[test]
 fn a_kernel_that_does_not_obey_is_replaced_and_the_next_cell_is_told() {
-    with_session(Language::Python, async |agent, session| {
+    with_session(KernelLanguage::Python, async |agent, session| {
         let stubborn = "x = 1\nimport signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(600)";
         let late = run(agent, &session, stubborn, Duration::from_millis(300)).await;
-        assert_eq!((late.how.end, late.how.lost), (CellEnd::Late, true));
+        assert_eq!((late.how.end, late.how.lost), (CodeEnd::Late, true));
         let ran = run(agent, &session, "print('x' in globals())", LONG).await;
         assert_eq!((out(&ran).as_str(), ran.how.anew), ("False\n", true));
         let ran = run(agent, &session, "print(1)", LONG).await;
@@ -82,35 +82,35 @@ fn a_kernel_that_does_not_obey_is_replaced_and_the_next_cell_is_told() {
 
 #[test]
 fn a_program_that_hides_the_interrupt_from_the_kernel_is_interrupted_itself() {
-    with_session(Language::Python, async |agent, session| {
+    with_session(KernelLanguage::Python, async |agent, session| {
         // `system` ignores interrupts while it waits.
         let late = run(agent, &session, "x = 2\nimport os\nos.system('sleep 600')", Duration::from_millis(300)).await;
-        assert_eq!((late.how.end, late.how.lost), (CellEnd::Late, false));
+        assert_eq!((late.how.end, late.how.lost), (CodeEnd::Late, false));
         assert_eq!(out(&run(agent, &session, "print(x)", LONG).await), "2\n");
     });
 }
 
 #[test]
 fn a_kernel_that_ends_says_how_and_what_it_wrote() {
-    with_session(Language::Python, async |agent, session| {
+    with_session(KernelLanguage::Python, async |agent, session| {
         let ran = run(agent, &session, "import os\nprint('last words')\nos.kill(os.getpid(), 9)", LONG).await;
-        assert_eq!((ran.how.end, ran.how.exit, ran.how.lost), (CellEnd::KernelEnded, 137, true));
+        assert_eq!((ran.how.end, ran.how.exit, ran.how.lost), (CodeEnd::KernelEnded, 137, true));
         assert_eq!(out(&ran), "last words\n");
         assert!(run(agent, &session, "1", LONG).await.how.anew);
         let ran = run(agent, &session, "import os; os._exit(3)", LONG).await;
-        assert_eq!((ran.how.end, ran.how.exit), (CellEnd::KernelEnded, 3));
+        assert_eq!((ran.how.end, ran.how.exit), (CodeEnd::KernelEnded, 3));
         let broken = "import os\nfor fd in range(3, 20):\n    try: os.write(fd, b'x' * 100)\n    except OSError: pass\nimport time; time.sleep(600)";
         let ran = run(agent, &session, broken, LONG).await;
-        assert_eq!((ran.how.end, ran.how.lost), (CellEnd::KernelEnded, true), "nonsense on the control socket");
+        assert_eq!((ran.how.end, ran.how.lost), (CodeEnd::KernelEnded, true), "nonsense on the control socket");
     });
 }
 
 #[test]
 fn output_past_the_limit_is_cut_and_stops_nobody() {
-    with_session(Language::Python, async |agent, session| {
+    with_session(KernelLanguage::Python, async |agent, session| {
         let flood = "import os\nfor _ in range(48): os.write(1, b'y' * 65536)\nprint('end')\nos.write(2, b'e')";
         let ran = run(agent, &session, flood, LONG).await;
-        assert_eq!((ran.how.end, ran.how.exit, ran.stdout.len()), (CellEnd::Answered, 0, 1024 * 1024));
+        assert_eq!((ran.how.end, ran.how.exit, ran.stdout.len()), (CodeEnd::Answered, 0, 1024 * 1024));
         assert_eq!((ran.how.stdout_cut, ran.how.stderr_cut, ran.stderr.as_slice()), (true, false, &b"e"[..]));
         assert_eq!(out(&run(agent, &session, "print(2)", LONG).await), "2\n");
     });
@@ -118,22 +118,22 @@ fn output_past_the_limit_is_cut_and_stops_nobody() {
 
 #[test]
 fn cells_take_turns_and_one_that_waits_too_long_never_begins() {
-    with_session(Language::Python, async |agent, session| {
+    with_session(KernelLanguage::Python, async |agent, session| {
         let cell = |text: &'static str, limit| run(agent, &session, text, limit);
         let (first, second, third) = tokio::join!(
             cell("import time; time.sleep(0.5); y = 1", LONG),
             cell("print(y)", LONG),
             cell("z = 1", Duration::from_millis(50)),
         );
-        assert_eq!((first.how.end, out(&second).as_str()), (CellEnd::Answered, "1\n"));
-        assert_eq!(third.how.end, CellEnd::NeverBegun);
+        assert_eq!((first.how.end, out(&second).as_str()), (CodeEnd::Answered, "1\n"));
+        assert_eq!(third.how.end, CodeEnd::NeverBegun);
         assert_eq!(out(&run(agent, &session, "print('z' in globals())", LONG).await), "False\n");
     });
 }
 
 #[test]
 fn a_cell_that_is_left_alone_is_interrupted() {
-    with_session(Language::Python, async |agent, session| {
+    with_session(KernelLanguage::Python, async |agent, session| {
         run(agent, &session, "kept = 5", LONG).await;
         let noise = cell("print('noise')\nwhile True: pass");
         let left = session.run(agent, &noise, LONG);
@@ -145,7 +145,7 @@ fn a_cell_that_is_left_alone_is_interrupted() {
 
 #[test]
 fn closing_ends_the_cell_that_runs_and_the_ones_that_wait() {
-    with_session(Language::Bash, async |agent, session| {
+    with_session(KernelLanguage::Bash, async |agent, session| {
         let close = async {
             tokio::time::sleep(Duration::from_millis(100)).await;
             session.close();
@@ -160,10 +160,10 @@ fn closing_ends_the_cell_that_runs_and_the_ones_that_wait() {
 
 #[test]
 fn a_shell_keeps_its_folder_and_variables() {
-    with_session(Language::Bash, async |agent, session| {
+    with_session(KernelLanguage::Bash, async |agent, session| {
         run(agent, &session, "cd /usr; a=1", LONG).await;
         let ran = run(agent, &session, "pwd; echo $a; exit 4", LONG).await;
-        assert_eq!((out(&ran).as_str(), ran.how.exit, ran.how.end), ("/usr\n1\n", 4, CellEnd::KernelEnded));
+        assert_eq!((out(&ran).as_str(), ran.how.exit, ran.how.end), ("/usr\n1\n", 4, CodeEnd::KernelEnded));
         assert!(run(agent, &session, "true", LONG).await.how.anew);
     });
 }
@@ -174,7 +174,7 @@ fn each_cell_sees_the_trace_of_its_own_request() {
         let mut seen = Vec::new();
         with_session(language, async |agent, session| {
             for trace in [Some("00-aa-bb-01"), Some("00-cc-dd-01"), Some("x; no trace"), None] {
-                let ran = session.run(agent, &Cell { code: code.as_bytes(), trace }, LONG).await;
+                let ran = session.run(agent, &CellRequest { code: code.as_bytes(), trace }, LONG).await;
                 seen.push(out(&ran.expect("the cell runs")));
             }
         });
@@ -183,6 +183,6 @@ fn each_cell_sees_the_trace_of_its_own_request() {
     // A cell without a trace keeps the previous one.
     let told = ["00-aa-bb-01\n", "00-cc-dd-01\n", "00-cc-dd-01\n", "00-cc-dd-01\n"];
     let python = "import os, subprocess; print(subprocess.getoutput('echo $TRACEPARENT'))";
-    assert_eq!(said(Language::Python, python), told);
-    assert_eq!(said(Language::Bash, "echo $TRACEPARENT"), told);
+    assert_eq!(said(KernelLanguage::Python, python), told);
+    assert_eq!(said(KernelLanguage::Bash, "echo $TRACEPARENT"), told);
 }

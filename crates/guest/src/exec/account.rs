@@ -2,14 +2,14 @@
 
 use std::{fs, io};
 
-use pandastack_sys::process::Credentials;
+use pandastack_sys::process::ProcessCredentials;
 
 /// The properties of a user that a process needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Account {
     pub(super) name: String,
     pub(super) home: String,
-    pub(super) credentials: Credentials,
+    pub(super) credentials: ProcessCredentials,
 }
 
 /// A user that cannot be used.
@@ -50,28 +50,28 @@ fn look_up(user: &str, passwd: &str, group: &str) -> Option<Account> {
         return Some(account);
     }
     let number = user.parse::<u32>().ok();
-    let entries = || passwd.lines().filter_map(Entry::parse);
+    let entries = || passwd.lines().filter_map(PasswdEntry::parse);
     let found =
         entries().find(|entry| entry.name == user).or_else(|| entries().find(|entry| Some(entry.user) == number));
     let entry = match (found, number) {
         (Some(entry), _) => entry,
-        (None, Some(number)) => Entry { name: user, user: number, group: number, home: "/" },
+        (None, Some(number)) => PasswdEntry { name: user, user: number, group: number, home: "/" },
         (None, None) => return None,
     };
     let mut groups = vec![entry.group];
     groups.extend(group.lines().filter_map(|line| membership(line, entry.name)).filter(|id| *id != entry.group));
-    let credentials = Credentials { user: entry.user, group: entry.group, groups };
+    let credentials = ProcessCredentials { user: entry.user, group: entry.group, groups };
     Some(Account { name: entry.name.to_owned(), home: entry.home.to_owned(), credentials })
 }
 
-struct Entry<'a> {
+struct PasswdEntry<'a> {
     name: &'a str,
     user: u32,
     group: u32,
     home: &'a str,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> PasswdEntry<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let mut fields = line.split(':');
         let name = fields.next()?;

@@ -1,5 +1,5 @@
-//! Turns a `Start` into spawn arguments: program candidates, arguments, environment, folder and
-//! user. Every invalid request is rejected here or by the kernel, with an error of its own.
+//! Turns a `StartProcess` into spawn arguments: program candidates, arguments, environment, folder
+//! and user. Every invalid request is rejected here or by the kernel, with an error of its own.
 
 use std::{
     collections::BTreeMap,
@@ -7,21 +7,21 @@ use std::{
     path::Path,
 };
 
-use pandastack_sys::process::{self, Spawn, SpawnError, Stdio, Step};
-use pandastack_wire_guest::{ErrorKind, Program, Start, Variable};
+use pandastack_sys::process::{self, ChildSpec, SpawnError, SpawnStep, Stdio};
+use pandastack_wire_guest::{CommandLine, EnvVariable, ErrorKind, StartProcess};
 
 use super::{
     account::{self, Account, AccountError},
     environment,
 };
-use crate::session::{Fault, kind_of};
+use crate::session::{GuestFault, kind_of};
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const ROOT_HOME: &str = "/root";
 
 /// A process that did not start.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StartError {
+pub(crate) enum ProcessStartError {
     #[error("the command is empty")]
     Empty,
     #[error("{what} contains a NUL byte")]
@@ -54,33 +54,33 @@ pub(crate) enum StartError {
     System(#[source] std::io::Error),
 }
 
-impl StartError {
+impl ProcessStartError {
     /// Returns the kind of error reported to the host.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
-            StartError::Empty
-            | StartError::ZeroByte { .. }
-            | StartError::Variable { .. }
-            | StartError::RelativeCwd { .. } => ErrorKind::Invalid,
-            StartError::Account(AccountError::Unknown { .. }) => ErrorKind::Missing,
-            StartError::Account(AccountError::Read { cause, .. })
-            | StartError::Cwd { cause, .. }
-            | StartError::Program { cause, .. }
-            | StartError::User { cause, .. }
-            | StartError::System(cause) => kind_of(cause),
+            ProcessStartError::Empty
+            | ProcessStartError::ZeroByte { .. }
+            | ProcessStartError::Variable { .. }
+            | ProcessStartError::RelativeCwd { .. } => ErrorKind::Invalid,
+            ProcessStartError::Account(AccountError::Unknown { .. }) => ErrorKind::Missing,
+            ProcessStartError::Account(AccountError::Read { cause, .. })
+            | ProcessStartError::Cwd { cause, .. }
+            | ProcessStartError::Program { cause, .. }
+            | ProcessStartError::User { cause, .. }
+            | ProcessStartError::System(cause) => kind_of(cause),
         }
     }
 }
 
-impl From<StartError> for Fault {
-    fn from(error: StartError) -> Self {
-        Fault::describe(error.kind(), &error)
+impl From<ProcessStartError> for GuestFault {
+    fn from(error: ProcessStartError) -> Self {
+        GuestFault::describe(error.kind(), &error)
     }
 }
 
 /// A validated request.
 #[derive(Debug)]
-pub(crate) struct Command {
+pub(crate) struct ProcessCommand {
     programs: Vec<CString>,
     argv: Vec<CString>,
     env: Vec<CString>,
@@ -88,10 +88,10 @@ pub(crate) struct Command {
     account: Option<Account>,
 }
 
-impl Command {
+impl ProcessCommand {
     /// Validates a request and fills in defaults. The environment comes from these sources, later
     /// ones override: ours, the user's, the machine's, the sandbox's, the request's.
-    pub(crate) fn resolve(start: &Start, sandbox_env: &[Variable]) -> Result<Self, StartError> {
+    pub(crate) fn resolve(start: &StartProcess, sandbox_env: &[EnvVariable]) -> Result<Self, ProcessStartError> {
         let account = start.user.as_deref().map(account::find).transpose()?;
         let (name, home) = match &account {
             Some(account) => (account.name.as_str(), account.home.as_str()),
@@ -109,26 +109,26 @@ impl Command {
         }
         let machine_wide = environment::read();
         env.extend(machine_wide.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        for Variable { name, value } in sandbox_env.iter().chain(&start.env) {
+        for EnvVariable { name, value } in sandbox_env.iter().chain(&start.env) {
             if name.is_empty() || name.contains('=') {
-                return Err(StartError::Variable { name: name.clone() });
+                return Err(ProcessStartError::Variable { name: name.clone() });
             }
             env.insert(name, value);
         }
         let (programs, argv) = match &start.program {
-            Program::Shell(text) => (
+            CommandLine::Shell(text) => (
                 vec![c"/bin/sh".to_owned()],
                 vec![c"sh".to_owned(), c"-c".to_owned(), zero_ended("the command", text)?],
             ),
-            Program::Argv(argv) => {
-                let program = argv.first().filter(|program| !program.is_empty()).ok_or(StartError::Empty)?;
+            CommandLine::Argv(argv) => {
+                let program = argv.first().filter(|program| !program.is_empty()).ok_or(ProcessStartError::Empty)?;
                 let argv = argv.iter().map(|argument| zero_ended("an argument", argument)).collect::<Result<_, _>>()?;
                 (candidates(program, env["PATH"])?, argv)
             }
         };
         let cwd = match &start.cwd {
             Some(cwd) if cwd.starts_with('/') => zero_ended("the working directory", cwd)?,
-            Some(cwd) => return Err(StartError::RelativeCwd { cwd: cwd.clone() }),
+            Some(cwd) => return Err(ProcessStartError::RelativeCwd { cwd: cwd.clone() }),
             None if Path::new(home).is_dir() => zero_ended("the home directory", home)?,
             None => c"/".to_owned(),
         };
@@ -137,8 +137,8 @@ impl Command {
     }
 
     /// Starts the process and returns its id.
-    pub(crate) fn spawn(&self, stdio: Stdio<'_>) -> Result<i32, StartError> {
-        let spawn = Spawn {
+    pub(crate) fn spawn(&self, stdio: Stdio<'_>) -> Result<i32, ProcessStartError> {
+        let spawn = ChildSpec {
             programs: &self.programs,
             argv: &self.argv,
             env: &self.env,
@@ -147,28 +147,28 @@ impl Command {
             stdio,
         };
         process::spawn(&spawn).map_err(|error| match error {
-            SpawnError::Clone(cause) => StartError::System(cause),
-            SpawnError::Child { step: Step::Cwd, cause } => {
-                StartError::Cwd { cwd: self.cwd.to_string_lossy().into_owned(), cause }
+            SpawnError::Clone(cause) => ProcessStartError::System(cause),
+            SpawnError::Child { step: SpawnStep::Cwd, cause } => {
+                ProcessStartError::Cwd { cwd: self.cwd.to_string_lossy().into_owned(), cause }
             }
-            SpawnError::Child { step: Step::Program, cause } => {
+            SpawnError::Child { step: SpawnStep::Program, cause } => {
                 let program =
                     self.argv.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
-                StartError::Program { program, cause }
+                ProcessStartError::Program { program, cause }
             }
-            SpawnError::Child { step: Step::Credentials, cause } => {
+            SpawnError::Child { step: SpawnStep::Credentials, cause } => {
                 let user = self.account.as_ref().map(|account| account.name.clone()).unwrap_or_default();
-                StartError::User { user, cause }
+                ProcessStartError::User { user, cause }
             }
-            SpawnError::Child { step: Step::Session | Step::Streams | Step::Terminal, cause } => {
-                StartError::System(cause)
+            SpawnError::Child { step: SpawnStep::Session | SpawnStep::Streams | SpawnStep::Terminal, cause } => {
+                ProcessStartError::System(cause)
             }
         })
     }
 }
 
 /// Lists the candidate files of a program name, in the order of PATH.
-fn candidates(program: &str, path: &str) -> Result<Vec<CString>, StartError> {
+fn candidates(program: &str, path: &str) -> Result<Vec<CString>, ProcessStartError> {
     if program.contains('/') {
         return Ok(vec![zero_ended("the program", program)?]);
     }
@@ -176,6 +176,6 @@ fn candidates(program: &str, path: &str) -> Result<Vec<CString>, StartError> {
     folders.map(|folder| zero_ended("the program", &format!("{folder}/{program}"))).collect()
 }
 
-fn zero_ended(what: &'static str, text: &str) -> Result<CString, StartError> {
-    CString::new(text).map_err(|_: NulError| StartError::ZeroByte { what })
+fn zero_ended(what: &'static str, text: &str) -> Result<CString, ProcessStartError> {
+    CString::new(text).map_err(|_: NulError| ProcessStartError::ZeroByte { what })
 }

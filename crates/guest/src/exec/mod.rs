@@ -9,54 +9,62 @@ mod supervise;
 
 use std::rc::Rc;
 
-use pandastack_wire_guest::{Exit, Frame, Message, Start, Started};
+use pandastack_wire_guest::{Frame, Message, ProcessExit, ProcessStarted, StartProcess};
 use tokio::time::{Duration, Instant};
 
-pub(crate) use command::{Command, StartError};
-pub(crate) use reaper::{Ended, Reaper};
+pub(crate) use command::{ProcessCommand, ProcessStartError};
+pub(crate) use reaper::{ExitReceiver, Reaper};
 pub(crate) use streams::output_pipe;
-pub(crate) use supervise::Group;
+pub(crate) use supervise::ProcessGroup;
 
 use crate::{
     Agent,
-    session::{Channel, Fate, Fault},
+    session::{AgentChannel, EarlyEnd, GuestFault},
 };
-use streams::Streams;
-use supervise::{Verdict, supervise};
+use streams::ProcessStreams;
+use supervise::{SupervisedExit, supervise};
 
 /// Starts a process and waits until it ends. The end of the main process counts, even if a detached
 /// child keeps a pipe open. All output written until then is sent first.
-pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, start: Start) -> Result<Frame, Fault> {
-    let command = Command::resolve(&start, &agent.env())?;
+pub(crate) async fn run(
+    agent: &Rc<Agent>,
+    channel: &Rc<AgentChannel>,
+    start: StartProcess,
+) -> Result<Frame, GuestFault> {
+    let command = ProcessCommand::resolve(&start, &agent.env())?;
     let (group, ended, streams) = launch(agent, &command, &start)?;
     let deadline = start.deadline_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
-    channel.send(Started { pid: group.id().unsigned_abs() }.frame(channel.id)).await;
+    channel.send(ProcessStarted { pid: group.id().unsigned_abs() }.frame(channel.id)).await;
     let verdict = tokio::select! {
         biased;
         verdict = supervise(channel, (group, ended), deadline, &streams) => verdict,
         never = streams.flow(agent, channel) => match never {},
     };
-    if let Some(fate @ (Fate::Overrun | Fate::Full)) = channel.fate() {
+    if let Some(fate @ (EarlyEnd::Overrun | EarlyEnd::Full)) = channel.fate() {
         return Err(fate.into());
     }
     tokio::select! {
         () = streams.drain(agent, channel) => {}
         // A host that cancels does not read. Without credit, the rest would keep the channel open.
-        _ = channel.doomed() => {}
+        _ = channel.early_end() => {}
     }
     streams.release(agent);
-    let Verdict { code, signal, timed_out } = verdict;
-    Ok(Exit { code, timed_out, signal }.frame(channel.id))
+    let SupervisedExit { code, signal, timed_out } = verdict;
+    Ok(ProcessExit { code, timed_out, signal }.frame(channel.id))
 }
 
 /// Makes the streams and starts the process. No await between the start and the registration with
 /// the reaper, so an exit cannot be missed.
-fn launch(agent: &Agent, command: &Command, start: &Start) -> Result<(Group, reaper::Ended, Streams), Fault> {
+fn launch(
+    agent: &Agent,
+    command: &ProcessCommand,
+    start: &StartProcess,
+) -> Result<(ProcessGroup, reaper::ExitReceiver, ProcessStreams), GuestFault> {
     let (streams, far) = match start.terminal {
         Some(size) => streams::terminal(size)?,
         None => streams::pipes(start.stdin)?,
     };
     let id = command.spawn(far.stdio(agent.null()))?;
-    let group = Group::new(id);
+    let group = ProcessGroup::new(id);
     Ok((group, agent.reaper.expect(id), streams))
 }

@@ -14,17 +14,17 @@ use nix::sys::{
 use pandastack_sys::process;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 
-use crate::watched::watch;
+use crate::descriptor::watch;
 
 /// Size of the kernel's `signalfd_siginfo`.
 const NOTE_BYTES: usize = 128;
 
 /// Resolves when the process has ended.
-pub(crate) type Ended = Receiver<process::Ended>;
+pub(crate) type ExitReceiver = Receiver<process::ExitResult>;
 
 /// Processes with a waiter, and the signal descriptor.
 pub(crate) struct Reaper {
-    waiting: RefCell<BTreeMap<i32, Sender<process::Ended>>>,
+    waiting: RefCell<BTreeMap<i32, Sender<process::ExitResult>>>,
     signals: RefCell<Option<OwnedFd>>,
 }
 
@@ -42,7 +42,7 @@ impl Reaper {
 
     /// Returns a future of the process's end. Call it right after the start, with no await in
     /// between.
-    pub(crate) fn expect(&self, process: i32) -> Ended {
+    pub(crate) fn expect(&self, process: i32) -> ExitReceiver {
         let (tx, rx) = oneshot::channel();
         self.waiting.borrow_mut().insert(process, tx);
         rx

@@ -18,12 +18,13 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout},
 };
 use pandastack_sys::{process, pty};
-use pandastack_wire_guest::{Frame, Kind, Resize};
+use pandastack_wire_guest::{Frame, FrameKind, Resize};
 
 use crate::{
-    Agent, limits,
-    session::{Channel, Fault, kind_of},
-    watched::{Watched, watch},
+    Agent,
+    descriptor::{AsyncDescriptor, watch},
+    limits,
+    session::{AgentChannel, GuestFault, kind_of},
 };
 
 /// The character that a terminal treats as the end of input.
@@ -34,25 +35,25 @@ const END_OF_INPUT: &[u8] = &[4];
 #[error("create the streams of a process")]
 pub(super) struct StreamsError(#[from] io::Error);
 
-impl From<StreamsError> for Fault {
+impl From<StreamsError> for GuestFault {
     fn from(error: StreamsError) -> Self {
-        Fault::describe(kind_of(&error.0), &error)
+        GuestFault::describe(kind_of(&error.0), &error)
     }
 }
 
 /// The agent's ends.
-pub(super) enum Streams {
-    Pipes { stdin: RefCell<Option<Watched>>, stdout: Watched, stderr: Watched },
-    Terminal(Watched),
+pub(super) enum ProcessStreams {
+    Pipes { stdin: RefCell<Option<AsyncDescriptor>>, stdout: AsyncDescriptor, stderr: AsyncDescriptor },
+    Terminal(AsyncDescriptor),
 }
 
 /// The process's ends, kept open until it runs.
-pub(super) enum FarEnds {
+pub(super) enum ChildEnds {
     Pipes { stdin: Option<OwnedFd>, stdout: OwnedFd, stderr: OwnedFd },
     Terminal(OwnedFd),
 }
 
-impl FarEnds {
+impl ChildEnds {
     /// Returns the ends in the form that a start needs; `null` replaces absent input.
     pub(super) fn stdio<'a>(&'a self, null: BorrowedFd<'a>) -> process::Stdio<'a> {
         match self {
@@ -67,7 +68,7 @@ impl FarEnds {
 }
 
 /// Makes pipes. The input pipe is made only if the host will send input.
-pub(super) fn pipes(with_input: bool) -> Result<(Streams, FarEnds), StreamsError> {
+pub(super) fn pipes(with_input: bool) -> Result<(ProcessStreams, ChildEnds), StreamsError> {
     let (stdout, far_stdout) = output_pipe()?;
     let (stderr, far_stderr) = output_pipe()?;
     let (stdin, far_stdin) = match with_input {
@@ -77,20 +78,20 @@ pub(super) fn pipes(with_input: bool) -> Result<(Streams, FarEnds), StreamsError
         }
         false => (None, None),
     };
-    let near = Streams::Pipes { stdin: stdin.into(), stdout, stderr };
-    Ok((near, FarEnds::Pipes { stdin: far_stdin, stdout: far_stdout, stderr: far_stderr }))
+    let near = ProcessStreams::Pipes { stdin: stdin.into(), stdout, stderr };
+    Ok((near, ChildEnds::Pipes { stdin: far_stdin, stdout: far_stdout, stderr: far_stderr }))
 }
 
 /// Makes a terminal.
-pub(super) fn terminal(size: Resize) -> Result<(Streams, FarEnds), StreamsError> {
-    let pair = pty::open(pty::Size { rows: size.rows, cols: size.cols })?;
-    Ok((Streams::Terminal(watch(pair.master)?), FarEnds::Terminal(pair.slave)))
+pub(super) fn terminal(size: Resize) -> Result<(ProcessStreams, ChildEnds), StreamsError> {
+    let pair = pty::open(pty::PtySize { rows: size.rows, cols: size.cols })?;
+    Ok((ProcessStreams::Terminal(watch(pair.master)?), ChildEnds::Terminal(pair.slave)))
 }
 
-impl Streams {
+impl ProcessStreams {
     /// Moves bytes both ways while it is polled. Dropping it loses no output: a read and the
     /// hand-over to the lane happen without an await in between.
-    pub(super) async fn flow(&self, agent: &Agent, channel: &Channel) -> Infallible {
+    pub(super) async fn flow(&self, agent: &Agent, channel: &AgentChannel) -> Infallible {
         match self {
             Self::Pipes { stdin, stdout, stderr } => {
                 let input = async {
@@ -99,8 +100,8 @@ impl Streams {
                 };
                 tokio::join!(
                     input,
-                    pump(agent, channel, stdout, Kind::Stdout),
-                    pump(agent, channel, stderr, Kind::Stderr)
+                    pump(agent, channel, stdout, FrameKind::Stdout),
+                    pump(agent, channel, stderr, FrameKind::Stderr)
                 );
             }
             Self::Terminal(master) => {
@@ -108,23 +109,23 @@ impl Streams {
                     feed(channel, Some(master)).await;
                     put(Some(master), END_OF_INPUT).await;
                 };
-                tokio::join!(input, pump(agent, channel, master, Kind::Stdout));
+                tokio::join!(input, pump(agent, channel, master, FrameKind::Stdout));
             }
         }
         pending().await
     }
 
     /// Sends the output written before this call. Never waits for the pipes to close.
-    pub(super) async fn drain(&self, agent: &Agent, channel: &Channel) {
+    pub(super) async fn drain(&self, agent: &Agent, channel: &AgentChannel) {
         match self {
             Self::Pipes { stdout, stderr, .. } => {
-                let pending = |pipe: &Watched| process::pending_bytes(pipe.get_ref().as_fd()).unwrap_or(0);
+                let pending = |pipe: &AsyncDescriptor| process::pending_bytes(pipe.get_ref().as_fd()).unwrap_or(0);
                 let (out, err) = (pending(stdout), pending(stderr));
-                drain_up_to(agent, channel, (stdout, Kind::Stdout), out).await;
-                drain_up_to(agent, channel, (stderr, Kind::Stderr), err).await;
+                drain_up_to(agent, channel, (stdout, FrameKind::Stdout), out).await;
+                drain_up_to(agent, channel, (stderr, FrameKind::Stderr), err).await;
             }
             Self::Terminal(master) => {
-                drain_up_to(agent, channel, (master, Kind::Stdout), limits::TERMINAL_DRAIN_BYTES).await;
+                drain_up_to(agent, channel, (master, FrameKind::Stdout), limits::TERMINAL_DRAIN_BYTES).await;
             }
         }
     }
@@ -149,25 +150,25 @@ impl Streams {
     pub(super) fn resize(&self, size: Resize) {
         if let Self::Terminal(master) = self {
             // Fails only if the terminal is gone.
-            let _ = pty::resize(master.get_ref().as_fd(), pty::Size { rows: size.rows, cols: size.cols });
+            let _ = pty::resize(master.get_ref().as_fd(), pty::PtySize { rows: size.rows, cols: size.cols });
         }
     }
 }
 
 /// Makes a pipe whose read end is ours.
-pub(crate) fn output_pipe() -> io::Result<(Watched, OwnedFd)> {
+pub(crate) fn output_pipe() -> io::Result<(AsyncDescriptor, OwnedFd)> {
     let (near, far) = nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
     Ok((watched(near)?, far))
 }
 
 /// Makes our end non-blocking. Programs expect their own end to block.
-fn watched(fd: OwnedFd) -> io::Result<Watched> {
+fn watched(fd: OwnedFd) -> io::Result<AsyncDescriptor> {
     fcntl(&fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(io::Error::from)?;
     watch(fd)
 }
 
 /// Reads output until its end.
-async fn pump(agent: &Agent, channel: &Channel, source: &Watched, kind: Kind) {
+async fn pump(agent: &Agent, channel: &AgentChannel, source: &AsyncDescriptor, kind: FrameKind) {
     loop {
         channel.credited().await;
         let Ok(mut ready) = source.readable().await else { return };
@@ -185,7 +186,12 @@ async fn pump(agent: &Agent, channel: &Channel, source: &Watched, kind: Kind) {
     channel.send(Frame::new(channel.id, kind, Bytes::new()).end()).await;
 }
 
-async fn drain_up_to(agent: &Agent, channel: &Channel, (source, kind): (&Watched, Kind), limit: usize) {
+async fn drain_up_to(
+    agent: &Agent,
+    channel: &AgentChannel,
+    (source, kind): (&AsyncDescriptor, FrameKind),
+    limit: usize,
+) {
     let mut left = limit;
     while left > 0 {
         let room = channel.room(left.min(limits::OUTPUT_CHUNK_BYTES)).await;
@@ -200,13 +206,13 @@ async fn drain_up_to(agent: &Agent, channel: &Channel, (source, kind): (&Watched
 }
 
 /// Whether a writer still has the pipe open.
-fn is_held(pipe: &Watched) -> bool {
+fn is_held(pipe: &AsyncDescriptor) -> bool {
     let mut poll = [PollFd::new(pipe.get_ref().as_fd(), PollFlags::empty())];
     nix::poll::poll(&mut poll, PollTimeout::ZERO).is_ok_and(|hung_up| hung_up == 0)
 }
 
 /// Reads a pipe to its end and discards the data.
-async fn empty(agent: &Agent, pipe: &Watched) {
+async fn empty(agent: &Agent, pipe: &AsyncDescriptor) {
     loop {
         let Ok(mut ready) = pipe.readable().await else { return };
         if let Ok(Ok(0) | Err(_)) = ready.try_io(|pipe| Ok(nix::unistd::read(pipe.get_ref(), &mut agent.scratch())?)) {
@@ -223,14 +229,14 @@ fn read(agent: &Agent, source: BorrowedFd<'_>, bytes: usize) -> io::Result<Bytes
 
 /// Writes input until its end. Input that the process does not read is consumed all the same, so
 /// that the host is not blocked.
-async fn feed(channel: &Channel, sink: Option<&Watched>) {
+async fn feed(channel: &AgentChannel, sink: Option<&AsyncDescriptor>) {
     while let Some(bytes) = channel.take_input().await {
         put(sink, &bytes).await;
         channel.credit_back(bytes.len()).await;
     }
 }
 
-async fn put(sink: Option<&Watched>, mut bytes: &[u8]) {
+async fn put(sink: Option<&AsyncDescriptor>, mut bytes: &[u8]) {
     let Some(sink) = sink else { return };
     while !bytes.is_empty() {
         let Ok(mut ready) = sink.writable().await else { return };

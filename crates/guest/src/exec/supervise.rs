@@ -7,24 +7,24 @@ use std::future::pending;
 use pandastack_sys::process;
 use tokio::time::{Instant, sleep_until};
 
-use super::{reaper::Ended, streams::Streams};
-use crate::{limits, session::Channel};
+use super::{reaper::ExitReceiver, streams::ProcessStreams};
+use crate::{limits, session::AgentChannel};
 
 /// A process group that is killed when this value is dropped, unless it was released.
-pub(crate) struct Group {
+pub(crate) struct ProcessGroup {
     id: i32,
     held: bool,
 }
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct SupervisedExit {
     pub(super) code: i32,
     pub(super) signal: Option<i32>,
     pub(super) timed_out: bool,
 }
 
-impl Group {
+impl ProcessGroup {
     pub(crate) fn new(id: i32) -> Self {
         Self { id, held: true }
     }
@@ -44,7 +44,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if self.held {
             self.signal(libc::SIGKILL);
@@ -61,7 +61,7 @@ enum Phase {
 }
 
 impl Phase {
-    fn ask_to_end(group: &Group) -> Self {
+    fn ask_to_end(group: &ProcessGroup) -> Self {
         group.signal(libc::SIGTERM);
         // A stopped process would not handle the TERM.
         group.signal(libc::SIGCONT);
@@ -79,11 +79,11 @@ impl Phase {
 
 /// Waits for the end of the group leader.
 pub(super) async fn supervise(
-    channel: &Channel,
-    (group, mut ended): (Group, Ended),
+    channel: &AgentChannel,
+    (group, mut ended): (ProcessGroup, ExitReceiver),
     deadline: Option<Instant>,
-    streams: &Streams,
-) -> Verdict {
+    streams: &ProcessStreams,
+) -> SupervisedExit {
     let mut timed_out = false;
     let mut phase = Phase::Running { deadline };
     loop {
@@ -103,8 +103,8 @@ pub(super) async fn supervise(
                     Phase::AskedToEnd { .. } | Phase::Killed => drop(group),
                 }
                 // Cannot fail: `Reaper::expect` keeps the registration until the end.
-                let end = end.unwrap_or(process::Ended { code: 128 + libc::SIGKILL, signal: Some(libc::SIGKILL) });
-                return Verdict { code: end.code, signal: end.signal, timed_out };
+                let end = end.unwrap_or(process::ExitResult { code: 128 + libc::SIGKILL, signal: Some(libc::SIGKILL) });
+                return SupervisedExit { code: end.code, signal: end.signal, timed_out };
             }
             () = at(phase.next_at()) => phase = match phase {
                 Phase::Running { .. } => {

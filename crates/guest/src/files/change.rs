@@ -12,17 +12,17 @@ use nix::{
     errno::Errno,
     fcntl::{AT_FDCWD, RenameFlags, renameat2},
 };
-use pandastack_wire_guest::{Chmod, ErrorKind, Frame, MakeDir, Move};
+use pandastack_wire_guest::{CreateDir, ErrorKind, Frame, RenamePath, SetMode};
 
 use super::{FileError, absolute, entry::PERMISSIONS, failed};
 use crate::{
     Agent, limits,
     rebirth::done,
-    session::{Channel, Fault},
+    session::{AgentChannel, GuestFault},
 };
 
 /// Makes a folder.
-pub(crate) async fn make_dir(agent: &Rc<Agent>, channel: &Channel, ask: MakeDir) -> Result<Frame, Fault> {
+pub(crate) async fn make_dir(agent: &Rc<Agent>, channel: &AgentChannel, ask: CreateDir) -> Result<Frame, GuestFault> {
     let path = absolute(&ask.path)?;
     agent.writable().await;
     let made = if ask.parents { fs::create_dir_all(path) } else { fs::create_dir(path) };
@@ -35,7 +35,7 @@ pub(crate) async fn make_dir(agent: &Rc<Agent>, channel: &Channel, ask: MakeDir)
 
 /// Moves a path. Missing parents of the target are not created. A folder is replaced only if it is
 /// empty.
-pub(crate) async fn move_path(agent: &Rc<Agent>, channel: &Channel, ask: Move) -> Result<Frame, Fault> {
+pub(crate) async fn move_path(agent: &Rc<Agent>, channel: &AgentChannel, ask: RenamePath) -> Result<Frame, GuestFault> {
     let (from, to) = (absolute(&ask.from)?, absolute(&ask.to)?);
     agent.writable().await;
     let flags = if ask.overwrite { RenameFlags::empty() } else { RenameFlags::RENAME_NOREPLACE };
@@ -47,7 +47,7 @@ pub(crate) async fn move_path(agent: &Rc<Agent>, channel: &Channel, ask: Move) -
 }
 
 /// Sets permission bits. A named link is followed; links found below a folder are left alone.
-pub(crate) async fn chmod(agent: &Rc<Agent>, channel: &Channel, ask: Chmod) -> Result<Frame, Fault> {
+pub(crate) async fn chmod(agent: &Rc<Agent>, channel: &AgentChannel, ask: SetMode) -> Result<Frame, GuestFault> {
     let path = absolute(&ask.path)?;
     let mode = ask.mode & PERMISSIONS;
     agent.writable().await;
@@ -56,7 +56,7 @@ pub(crate) async fn chmod(agent: &Rc<Agent>, channel: &Channel, ask: Chmod) -> R
         let root = path.to_owned();
         // On a blocking thread: a folder may hold a million files.
         let below = tokio::task::spawn_blocking(move || set_below(&root, mode)).await;
-        below.map_err(|error| Fault::describe(ErrorKind::Failed, &error))??;
+        below.map_err(|error| GuestFault::describe(ErrorKind::Failed, &error))??;
     }
     Ok(done(channel))
 }

@@ -12,15 +12,15 @@ use super::{FileError, absolute, failed};
 use crate::{
     Agent,
     rebirth::done,
-    session::{Channel, Fault},
+    session::{AgentChannel, GuestFault},
 };
 
 /// Deletes a path. A missing path succeeds.
 pub(crate) async fn delete(
     agent: &Rc<Agent>,
-    channel: &Channel,
-    wire::Path { path }: wire::Path,
-) -> Result<Frame, Fault> {
+    channel: &AgentChannel,
+    wire::PathMessage { path }: wire::PathMessage,
+) -> Result<Frame, GuestFault> {
     let path = absolute(&path)?;
     if !path.components().any(|part| matches!(part, Component::Normal(_))) || leads_to_root(path) {
         return Err(FileError::Protected { path: path.display().to_string() }.into());
@@ -31,7 +31,7 @@ pub(crate) async fn delete(
             let folder = path.to_owned();
             // On a blocking thread: a folder may hold a million files.
             let deleted = tokio::task::spawn_blocking(move || fs::remove_dir_all(folder)).await;
-            deleted.map_err(|error| Fault::describe(ErrorKind::Failed, &error))?
+            deleted.map_err(|error| GuestFault::describe(ErrorKind::Failed, &error))?
         }
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),

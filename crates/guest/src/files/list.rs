@@ -2,19 +2,22 @@
 
 use std::{ffi::OsString, fs, path::Path};
 
-use pandastack_wire_guest::{self as wire, Entries, Entry, Frame, Message};
+use pandastack_wire_guest::{self as wire, DirEntries, DirEntry, Frame, Message};
 
 use super::{FileError, absolute, entry, failed};
 use crate::{
     limits,
-    session::{Channel, Fault},
+    session::{AgentChannel, GuestFault},
 };
 
 /// Encoded size of an entry without its texts, rounded up.
 const ENTRY_BYTES: usize = 64;
 
 /// Sends all batches but the last, and returns the last one.
-pub(crate) async fn list(channel: &Channel, wire::Path { path }: wire::Path) -> Result<Frame, Fault> {
+pub(crate) async fn list(
+    channel: &AgentChannel,
+    wire::PathMessage { path }: wire::PathMessage,
+) -> Result<Frame, GuestFault> {
     let path = absolute(&path)?;
     let names = names(path).await?;
     let (mut batch, mut bytes) = (Vec::new(), 0);
@@ -26,17 +29,17 @@ pub(crate) async fn list(channel: &Channel, wire::Path { path }: wire::Path) -> 
         let Ok(entry) = entry::of(&path.join(name)) else { continue };
         if bytes > limits::ENTRIES_BYTES {
             let entries = std::mem::take(&mut batch);
-            channel.send(Entries { entries }.frame(channel.id)).await;
+            channel.send(DirEntries { entries }.frame(channel.id)).await;
             bytes = 0;
         }
         bytes += size_of_entry(&entry);
         batch.push(entry);
     }
-    Ok(Entries { entries: batch }.frame(channel.id).end())
+    Ok(DirEntries { entries: batch }.frame(channel.id).end())
 }
 
 /// Estimates the encoded size of an entry.
-pub(super) fn size_of_entry(entry: &Entry) -> usize {
+pub(super) fn size_of_entry(entry: &DirEntry) -> usize {
     ENTRY_BYTES + entry.name.len() + entry.target.as_ref().map_or(0, String::len)
 }
 

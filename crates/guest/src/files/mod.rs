@@ -16,7 +16,7 @@ mod write;
 
 use std::{io, path::Path};
 
-use pandastack_wire_guest::{self as wire, ErrorKind, Frame, Message, Meta};
+use pandastack_wire_guest::{self as wire, EntryMetadata, ErrorKind, Frame, Message};
 
 pub(crate) use change::{chmod, make_dir, move_path};
 pub(crate) use delete::delete;
@@ -25,10 +25,10 @@ pub(crate) use pack::pack;
 pub(crate) use read::read;
 pub(crate) use unpack::{unpack, unpack_whole};
 pub(crate) use walk::walk;
-pub(crate) use watch::{Watchers, watch};
+pub(crate) use watch::{WatchCount, watch};
 pub(crate) use write::write;
 
-use crate::session::{Channel, Fault, kind_of};
+use crate::session::{AgentChannel, GuestFault, kind_of};
 
 /// A file operation that failed.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ pub(crate) enum FileError {
     },
 }
 
-impl From<FileError> for Fault {
+impl From<FileError> for GuestFault {
     fn from(error: FileError) -> Self {
         let kind = match &error {
             FileError::Relative { .. } | FileError::ZeroByte { .. } | FileError::Protected { .. } => ErrorKind::Invalid,
@@ -67,7 +67,7 @@ impl From<FileError> for Fault {
             FileError::Exists { .. } => ErrorKind::Denied,
             FileError::System { cause, .. } => kind_of(cause),
         };
-        Fault::describe(kind, &error)
+        GuestFault::describe(kind, &error)
     }
 }
 
@@ -88,8 +88,8 @@ fn absolute(path: &str) -> Result<&Path, FileError> {
 }
 
 /// Describes one path. A symlink is not followed.
-pub(crate) fn stat(channel: &Channel, wire::Path { path }: wire::Path) -> Result<Frame, Fault> {
+pub(crate) fn stat(channel: &AgentChannel, wire::PathMessage { path }: wire::PathMessage) -> Result<Frame, GuestFault> {
     let path = absolute(&path)?;
     let entry = entry::of(path).map_err(failed("stat", path))?;
-    Ok(Meta { entry }.frame(channel.id).end())
+    Ok(EntryMetadata { entry }.frame(channel.id).end())
 }

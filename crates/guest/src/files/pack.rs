@@ -18,22 +18,25 @@ use nix::sys::statfs::{
     BPF_FS_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, DEVPTS_SUPER_MAGIC, PROC_SUPER_MAGIC, SECURITYFS_MAGIC,
     SYSFS_MAGIC, TRACEFS_MAGIC, statfs,
 };
-use pandastack_wire_guest::{self as wire, Frame, Message, Meta};
+use pandastack_wire_guest::{self as wire, EntryMetadata, Frame, Message};
 
 use super::{
     FileError, absolute,
     entry::{self, PERMISSIONS},
     failed,
     list::names,
-    tar::{BLOCK_BYTES, Header, Kind},
+    tar::{BLOCK_BYTES, TarHeader, TarKind},
 };
 use crate::{
     limits,
-    session::{Channel, Fault},
+    session::{AgentChannel, GuestFault},
 };
 
-/// Sends `Meta`, then the archive; returns the last frame.
-pub(crate) async fn pack(channel: &Channel, wire::Path { path }: wire::Path) -> Result<Frame, Fault> {
+/// Sends `EntryMetadata`, then the archive; returns the last frame.
+pub(crate) async fn pack(
+    channel: &AgentChannel,
+    wire::PathMessage { path }: wire::PathMessage,
+) -> Result<Frame, GuestFault> {
     let path = absolute(&path)?;
     // A link as the argument is followed.
     let meta = fs::metadata(path).map_err(failed("stat", path))?;
@@ -41,8 +44,8 @@ pub(crate) async fn pack(channel: &Channel, wire::Path { path }: wire::Path) -> 
         return Err(FileError::NotAFile { path: path.display().to_string() }.into());
     }
     let names = if meta.is_dir() { names(path).await? } else { Vec::new() };
-    channel.send(Meta { entry: entry::describe(path, &meta) }.frame(channel.id)).await;
-    let mut sink = Sink { channel, buffer: BytesMut::new() };
+    channel.send(EntryMetadata { entry: entry::describe(path, &meta) }.frame(channel.id)).await;
+    let mut sink = FrameSink { channel, buffer: BytesMut::new() };
     if meta.is_dir() {
         folder(&mut sink, path, meta.dev(), names).await?;
     } else {
@@ -51,7 +54,7 @@ pub(crate) async fn pack(channel: &Channel, wire::Path { path }: wire::Path) -> 
     }
     sink.put(&[0; 2 * BLOCK_BYTES]).await;
     sink.flush().await;
-    Ok(Frame::new(channel.id, wire::Kind::Data, Bytes::new()).end())
+    Ok(Frame::new(channel.id, wire::FrameKind::Data, Bytes::new()).end())
 }
 
 /// A folder on the current path of the walk.
@@ -62,7 +65,7 @@ struct Level {
     names: std::vec::IntoIter<OsString>,
 }
 
-async fn folder(sink: &mut Sink<'_>, root: &Path, device: u64, top: Vec<OsString>) -> Result<(), Fault> {
+async fn folder(sink: &mut FrameSink<'_>, root: &Path, device: u64, top: Vec<OsString>) -> Result<(), GuestFault> {
     let mut levels = vec![Level { folder: PathBuf::new(), device, names: top.into_iter() }];
     while let Some(level) = levels.last_mut() {
         let Some(name) = level.names.next() else {
@@ -78,10 +81,11 @@ async fn folder(sink: &mut Sink<'_>, root: &Path, device: u64, top: Vec<OsString
             file(sink, &path, name).await?;
         } else if meta.is_symlink() {
             let Ok(target) = fs::read_link(&path) else { continue };
-            let header = Header { link: target.as_os_str().as_bytes().to_vec(), ..plain(Kind::Symlink, name, &meta) };
+            let header =
+                TarHeader { link: target.as_os_str().as_bytes().to_vec(), ..plain(TarKind::Symlink, name, &meta) };
             sink.put(&header.encode()).await;
         } else if meta.is_dir() {
-            let header = plain(Kind::Folder, &[name, b"/"].concat(), &meta);
+            let header = plain(TarKind::Folder, &[name, b"/"].concat(), &meta);
             sink.put(&header.encode()).await;
             if meta.dev() != device && is_pretended(&path) {
                 continue;
@@ -102,7 +106,7 @@ async fn folder(sink: &mut Sink<'_>, root: &Path, device: u64, top: Vec<OsString
 
 /// Sends a file with the size it has when it is opened. If it shrinks meanwhile, it is padded; if
 /// it grows, it is cut.
-async fn file(sink: &mut Sink<'_>, path: &Path, name: &[u8]) -> Result<(), Fault> {
+async fn file(sink: &mut FrameSink<'_>, path: &Path, name: &[u8]) -> Result<(), GuestFault> {
     // Non-blocking, because the file may have become a pipe.
     let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
     let mut file = match opened {
@@ -113,7 +117,7 @@ async fn file(sink: &mut Sink<'_>, path: &Path, name: &[u8]) -> Result<(), Fault
     if !meta.is_file() {
         return Ok(());
     }
-    sink.put(&Header { size: meta.len(), ..plain(Kind::File, name, &meta) }.encode()).await;
+    sink.put(&TarHeader { size: meta.len(), ..plain(TarKind::File, name, &meta) }.encode()).await;
     let mut left = meta.len();
     while left > 0 {
         let count = usize::try_from(left).unwrap_or(usize::MAX).min(limits::FILE_CHUNK_BYTES);
@@ -132,9 +136,9 @@ async fn file(sink: &mut Sink<'_>, path: &Path, name: &[u8]) -> Result<(), Fault
     Ok(())
 }
 
-fn plain(kind: Kind, name: &[u8], meta: &Metadata) -> Header {
+fn plain(kind: TarKind, name: &[u8], meta: &Metadata) -> TarHeader {
     let mode = meta.mode() & PERMISSIONS;
-    Header { kind, name: name.to_vec(), link: Vec::new(), mode, size: 0, modified: meta.mtime() }
+    TarHeader { kind, name: name.to_vec(), link: Vec::new(), mode, size: 0, modified: meta.mtime() }
 }
 
 /// Whether a folder is on a virtual file system of the kernel, whose contents are endless and not
@@ -154,12 +158,12 @@ fn is_pretended(path: &Path) -> bool {
 }
 
 /// Collects small pieces into large frames.
-struct Sink<'a> {
-    channel: &'a Channel,
+struct FrameSink<'a> {
+    channel: &'a AgentChannel,
     buffer: BytesMut,
 }
 
-impl Sink<'_> {
+impl FrameSink<'_> {
     async fn put(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= limits::FILE_CHUNK_BYTES {
@@ -171,7 +175,7 @@ impl Sink<'_> {
         while !self.buffer.is_empty() {
             let room = self.channel.room(self.buffer.len().min(limits::FILE_CHUNK_BYTES)).await;
             let piece = self.buffer.split_to(room.bytes.min(self.buffer.len())).freeze();
-            room.send(Frame::new(self.channel.id, wire::Kind::Data, piece));
+            room.send(Frame::new(self.channel.id, wire::FrameKind::Data, piece));
         }
     }
 }

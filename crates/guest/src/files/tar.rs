@@ -5,7 +5,7 @@
 pub(super) const BLOCK_BYTES: usize = 512;
 
 /// One block, such as a header.
-pub(super) type Block = [u8; BLOCK_BYTES];
+pub(super) type TarBlock = [u8; BLOCK_BYTES];
 
 const NAME: std::ops::Range<usize> = 0..100;
 const MODE: std::ops::Range<usize> = 100..108;
@@ -36,7 +36,7 @@ pub(super) enum TarError {
 
 /// Type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TarKind {
     File,
     HardLink,
     Symlink,
@@ -50,7 +50,7 @@ pub(super) enum Kind {
     Other(u8),
 }
 
-impl Kind {
+impl TarKind {
     fn letter(self) -> u8 {
         match self {
             Self::File => b'0',
@@ -82,8 +82,8 @@ impl Kind {
 
 /// One entry without its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) kind: Kind,
+pub(super) struct TarHeader {
+    pub(super) kind: TarKind,
     pub(super) name: Vec<u8>,
     pub(super) link: Vec<u8>,
     pub(super) mode: u32,
@@ -92,11 +92,11 @@ pub(super) struct Header {
     pub(super) modified: i64,
 }
 
-impl Header {
+impl TarHeader {
     /// Encodes the header, after the entries that carry its long texts.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut blocks = Vec::with_capacity(BLOCK_BYTES);
-        for (kind, text, field) in [(Kind::LongName, &self.name, NAME), (Kind::LongLink, &self.link, LINK)] {
+        for (kind, text, field) in [(TarKind::LongName, &self.name, NAME), (TarKind::LongLink, &self.link, LINK)] {
             if text.len() > field.len() {
                 let carrier = Self {
                     kind,
@@ -116,7 +116,7 @@ impl Header {
         blocks
     }
 
-    fn block(&self) -> Block {
+    fn block(&self) -> TarBlock {
         let mut block = [0; BLOCK_BYTES];
         put_text(&mut block[NAME], &self.name);
         put_text(&mut block[LINK], &self.link);
@@ -134,7 +134,7 @@ impl Header {
     }
 
     /// Parses a header. `None` for an empty block, which ends an archive.
-    pub(super) fn parse(block: &Block) -> Result<Option<Self>, TarError> {
+    pub(super) fn parse(block: &TarBlock) -> Result<Option<Self>, TarError> {
         if block.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
@@ -146,10 +146,10 @@ impl Header {
         if block[MAGIC].starts_with(POSIX_MAGIC) && !prefix.is_empty() {
             name = [prefix, b"/", &name].concat();
         }
-        let mut kind = Kind::of(block[KIND]);
+        let mut kind = TarKind::of(block[KIND]);
         // In the old form, a name that ends with a slash marks a folder.
-        if kind == Kind::File && name.ends_with(b"/") {
-            kind = Kind::Folder;
+        if kind == TarKind::File && name.ends_with(b"/") {
+            kind = TarKind::Folder;
         }
         Ok(Some(Self {
             kind,
@@ -164,14 +164,14 @@ impl Header {
 
 /// Fields of an extended header for the next entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Extension {
+pub(super) struct TarExtension {
     pub(super) name: Option<Vec<u8>>,
     pub(super) link: Option<Vec<u8>>,
     pub(super) size: Option<u64>,
     pub(super) modified: Option<i64>,
 }
 
-impl Extension {
+impl TarExtension {
     /// Parses records of the form `LENGTH KEY=VALUE\n`. Unknown keys are skipped.
     pub(super) fn parse(mut records: &[u8]) -> Result<Self, TarError> {
         let mut found = Self::default();
@@ -210,7 +210,7 @@ fn ascii(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-fn checksum(block: &Block) -> u32 {
+fn checksum(block: &TarBlock) -> u32 {
     let sum = |bytes: &[u8]| bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>();
     sum(&block[..CHECKSUM.start]) + u32::from(b' ') * CHECKSUM.len() as u32 + sum(&block[CHECKSUM.end..])
 }
@@ -255,12 +255,12 @@ fn number(field: &[u8]) -> Result<i128, TarError> {
 mod tests {
     use super::*;
 
-    fn header(name: &[u8], link: &[u8], size: u64, modified: i64) -> Header {
-        let kind = if link.is_empty() { Kind::File } else { Kind::Symlink };
-        Header { kind, name: name.to_vec(), link: link.to_vec(), mode: 0o4755, size, modified }
+    fn header(name: &[u8], link: &[u8], size: u64, modified: i64) -> TarHeader {
+        let kind = if link.is_empty() { TarKind::File } else { TarKind::Symlink };
+        TarHeader { kind, name: name.to_vec(), link: link.to_vec(), mode: 0o4755, size, modified }
     }
 
-    fn block(bytes: &[u8], index: usize) -> &Block {
+    fn block(bytes: &[u8], index: usize) -> &TarBlock {
         bytes[index * BLOCK_BYTES..][..BLOCK_BYTES].try_into().unwrap()
     }
 
@@ -274,28 +274,28 @@ mod tests {
         ] {
             let bytes = header.encode();
             assert_eq!(bytes.len(), BLOCK_BYTES);
-            assert_eq!(Header::parse(block(&bytes, 0)), Ok(Some(header)));
+            assert_eq!(TarHeader::parse(block(&bytes, 0)), Ok(Some(header)));
         }
-        assert_eq!(Header::parse(&[0; BLOCK_BYTES]), Ok(None));
+        assert_eq!(TarHeader::parse(&[0; BLOCK_BYTES]), Ok(None));
     }
 
     #[test]
     fn long_texts_come_before_their_header() {
         let long = header(&[b'n'; 600], &[b'l'; 101], 1, 1);
         let bytes = long.encode();
-        let carrier = Header::parse(block(&bytes, 0)).unwrap().unwrap();
-        assert_eq!((carrier.kind, carrier.size), (Kind::LongName, 601));
+        let carrier = TarHeader::parse(block(&bytes, 0)).unwrap().unwrap();
+        assert_eq!((carrier.kind, carrier.size), (TarKind::LongName, 601));
         assert_eq!(&bytes[BLOCK_BYTES..][..601], [vec![b'n'; 600], vec![0]].concat());
-        let carrier = Header::parse(block(&bytes, 3)).unwrap().unwrap();
-        assert_eq!((carrier.kind, carrier.size), (Kind::LongLink, 102));
-        assert_eq!((bytes.len() / BLOCK_BYTES, Header::parse(block(&bytes, 5)).unwrap().unwrap().size), (6, 1));
+        let carrier = TarHeader::parse(block(&bytes, 3)).unwrap().unwrap();
+        assert_eq!((carrier.kind, carrier.size), (TarKind::LongLink, 102));
+        assert_eq!((bytes.len() / BLOCK_BYTES, TarHeader::parse(block(&bytes, 5)).unwrap().unwrap().size), (6, 1));
     }
 
     #[test]
     fn nonsense_is_refused_and_never_panics() {
-        let mut bad: Block = header(b"a", b"", 5, 5).encode().try_into().unwrap();
+        let mut bad: TarBlock = header(b"a", b"", 5, 5).encode().try_into().unwrap();
         bad[0] = b'b';
-        assert_eq!(Header::parse(&bad), Err(TarError::Checksum));
+        assert_eq!(TarHeader::parse(&bad), Err(TarError::Checksum));
         for seed in 0..2000_u32 {
             let mut noise = seed;
             let mut next = || {
@@ -306,23 +306,23 @@ mod tests {
             block.iter_mut().for_each(|byte| *byte = next());
             let sum = checksum(&block);
             block[CHECKSUM].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-            let _ = Header::parse(&block);
-            let _ = Extension::parse(&block);
+            let _ = TarHeader::parse(&block);
+            let _ = TarExtension::parse(&block);
         }
     }
 
     #[test]
     fn extended_headers_are_read() {
         let records = b"13 path=a/b/c\n".to_vec();
-        assert!(Extension::parse(&records).is_err(), "the length is one short");
+        assert!(TarExtension::parse(&records).is_err(), "the length is one short");
         let records = b"14 path=a/b/c\n20 mtime=1700000000.5\n12 size=777\n11 other=1\n";
-        assert!(Extension::parse(records).is_err(), "a length is wrong");
+        assert!(TarExtension::parse(records).is_err(), "a length is wrong");
         let records = b"14 path=a/b/c\n22 mtime=1700000000.5\n12 size=777\n11 other=1\n";
-        let found = Extension::parse(records).unwrap();
+        let found = TarExtension::parse(records).unwrap();
         assert_eq!(found.name.as_deref(), Some(&b"a/b/c"[..]));
         assert_eq!((found.size, found.modified, found.link), (Some(777), Some(1_700_000_000), None));
         for bad in [&b"5"[..], b"0 a=b\n", b"99 a=b\n", b"6 ab \n", b"x a=b\n", b"22 GNU.sparse.major=1\n"] {
-            assert!(Extension::parse(bad).is_err(), "{bad:?}");
+            assert!(TarExtension::parse(bad).is_err(), "{bad:?}");
         }
     }
 }

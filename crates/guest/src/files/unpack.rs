@@ -24,17 +24,17 @@ use nix::{
     },
     unistd::{UnlinkatFlags, linkat, symlinkat, unlinkat},
 };
-use pandastack_wire_guest::{self as wire, ErrorKind, Frame, Message, Unpacked};
+use pandastack_wire_guest::{self as wire, ErrorKind, Frame, Message, UnpackReply};
 
 use super::{
     absolute,
     entry::PERMISSIONS,
     failed,
-    tar::{BLOCK_BYTES, Block, Extension, Header, Kind, TarError},
+    tar::{BLOCK_BYTES, TarBlock, TarError, TarExtension, TarHeader, TarKind},
 };
 use crate::{
     Agent, limits,
-    session::{Channel, Fault, kind_of},
+    session::{AgentChannel, GuestFault, kind_of},
 };
 
 /// Mode of parent folders that the archive does not contain.
@@ -68,7 +68,7 @@ enum UnpackError {
     },
 }
 
-impl From<UnpackError> for Fault {
+impl From<UnpackError> for GuestFault {
     fn from(error: UnpackError) -> Self {
         let kind = match &error {
             UnpackError::System { cause, .. } => match kind_of(cause) {
@@ -80,28 +80,32 @@ impl From<UnpackError> for Fault {
             },
             _ => ErrorKind::Invalid,
         };
-        Fault::describe(kind, &error)
+        GuestFault::describe(kind, &error)
     }
 }
 
 /// Receives an archive and returns the last frame.
-pub(crate) async fn unpack(agent: &Rc<Agent>, channel: &Channel, ask: wire::Path) -> Result<Frame, Fault> {
+pub(crate) async fn unpack(
+    agent: &Rc<Agent>,
+    channel: &AgentChannel,
+    ask: wire::PathMessage,
+) -> Result<Frame, GuestFault> {
     let path = absolute(&ask.path)?;
     agent.writable().await;
     fs::create_dir_all(path).map_err(failed("create the directory", path))?;
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let root = nix::fcntl::open(path, flags, Mode::empty()).map_err(|cause| failed("open", path)(cause.into()))?;
-    let source = Source { channel: Some(channel), buffer: BytesMut::new() };
+    let source = ArchiveInput { channel: Some(channel), buffer: BytesMut::new() };
     let mut unpacking = Unpacking { agent: Some(agent), source, root, drafts: 0 };
     let done = unpacking.run().await?;
     Ok(done.frame(channel.id))
 }
 
 /// Unpacks an archive in memory, for a fuzzer.
-pub(crate) async fn unpack_whole(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
+pub(crate) async fn unpack_whole(archive: &[u8], folder: &Path) -> Result<UnpackReply, String> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let root = nix::fcntl::open(folder, flags, Mode::empty()).map_err(|cause| cause.to_string())?;
-    let source = Source { channel: None, buffer: BytesMut::from(archive) };
+    let source = ArchiveInput { channel: None, buffer: BytesMut::from(archive) };
     let mut unpacking = Unpacking { agent: None, source, root, drafts: 0 };
     unpacking.run().await.map_err(|error| error.to_string())
 }
@@ -110,7 +114,7 @@ struct Unpacking<'a> {
     /// Holds writes back while file systems are frozen. Absent if the archive did not come over a
     /// channel.
     agent: Option<&'a Agent>,
-    source: Source<'a>,
+    source: ArchiveInput<'a>,
     root: OwnedFd,
     drafts: u32,
 }
@@ -126,24 +130,24 @@ impl Unpacking<'_> {
         }
     }
 
-    async fn run(&mut self) -> Result<Unpacked, UnpackError> {
-        let mut done = Unpacked { entries: 0, bytes: 0 };
-        let mut next = Extension::default();
+    async fn run(&mut self) -> Result<UnpackReply, UnpackError> {
+        let mut done = UnpackReply { entries: 0, bytes: 0 };
+        let mut next = TarExtension::default();
         while let Some(block) = self.source.block().await? {
-            let Some(mut header) = Header::parse(&block)? else { break };
+            let Some(mut header) = TarHeader::parse(&block)? else { break };
             match header.kind {
-                Kind::LongName => next.name = Some(self.carried(&header).await?),
-                Kind::LongLink => next.link = Some(self.carried(&header).await?),
-                Kind::Extended => {
-                    let found = Extension::parse(&self.extension(&header).await?)?;
-                    next = Extension {
+                TarKind::LongName => next.name = Some(self.carried(&header).await?),
+                TarKind::LongLink => next.link = Some(self.carried(&header).await?),
+                TarKind::Extended => {
+                    let found = TarExtension::parse(&self.extension(&header).await?)?;
+                    next = TarExtension {
                         name: found.name.or(next.name),
                         link: found.link.or(next.link),
                         size: found.size,
                         modified: found.modified,
                     };
                 }
-                Kind::Global => drop(self.extension(&header).await?),
+                TarKind::Global => drop(self.extension(&header).await?),
                 _ => {
                     let said = std::mem::take(&mut next);
                     header.name = said.name.unwrap_or(header.name);
@@ -161,7 +165,7 @@ impl Unpacking<'_> {
     }
 
     /// Reads the text that an entry carries for the next one.
-    async fn carried(&mut self, header: &Header) -> Result<Vec<u8>, UnpackError> {
+    async fn carried(&mut self, header: &TarHeader) -> Result<Vec<u8>, UnpackError> {
         let mut text = self.extension(header).await?;
         while text.last() == Some(&0) {
             text.pop();
@@ -169,7 +173,7 @@ impl Unpacking<'_> {
         Ok(text)
     }
 
-    async fn extension(&mut self, header: &Header) -> Result<Vec<u8>, UnpackError> {
+    async fn extension(&mut self, header: &TarHeader) -> Result<Vec<u8>, UnpackError> {
         let size = usize::try_from(header.size).ok().filter(|size| *size <= limits::TAR_EXTENSION_BYTES_MAX);
         let size = size.ok_or(UnpackError::TooLong)?;
         let mut data = self.source.exactly(size.next_multiple_of(BLOCK_BYTES)).await?;
@@ -178,7 +182,7 @@ impl Unpacking<'_> {
     }
 
     /// Writes one entry and returns the size of its file.
-    async fn entry(&mut self, header: &Header) -> Result<u64, UnpackError> {
+    async fn entry(&mut self, header: &TarHeader) -> Result<u64, UnpackError> {
         let PathParts(parts) = parts(&header.name)?;
         let Some((name, above)) = parts.split_last() else {
             // The folder itself.
@@ -188,18 +192,18 @@ impl Unpacking<'_> {
         let folder = self.folder(above, &header.name)?;
         let name = OsStr::from_bytes(name);
         match header.kind {
-            Kind::File => {
+            TarKind::File => {
                 self.file(&folder, name, header).await?;
                 return Ok(header.size);
             }
-            Kind::Folder => make_folder(&folder, name, header)?,
-            Kind::Symlink => {
+            TarKind::Folder => make_folder(&folder, name, header)?,
+            TarKind::Symlink => {
                 check_target(above.len(), header)?;
                 remove(&folder, name, header)?;
                 symlinkat(OsStr::from_bytes(&header.link), &folder, name)
                     .map_err(refused("create the link", header))?;
             }
-            Kind::HardLink => {
+            TarKind::HardLink => {
                 let PathParts(target) = parts_of_link(header)?;
                 let Some((last, above)) = target.split_last() else { return Err(outside_link(header)) };
                 let from = self.folder(above, &header.name)?;
@@ -234,13 +238,13 @@ impl Unpacking<'_> {
 
     /// Receives a file into a temporary file, and then renames it, so that a partial file is never
     /// visible.
-    async fn file(&mut self, folder: &OwnedFd, name: &OsStr, header: &Header) -> Result<(), UnpackError> {
+    async fn file(&mut self, folder: &OwnedFd, name: &OsStr, header: &TarHeader) -> Result<(), UnpackError> {
         if header.size > limits::TAR_FILE_BYTES_MAX {
             return Err(UnpackError::Size { name: shown(&header.name) });
         }
         self.drafts = self.drafts.wrapping_add(1);
         let draft = format!(".pandastack-{}-t{}.part", std::process::id(), self.drafts);
-        let mut draft = Draft::create(folder, draft, header)?;
+        let mut draft = TemporaryFile::create(folder, draft, header)?;
         let mut left = header.size;
         while left > 0 {
             let piece = self.source.at_most(left).await?;
@@ -264,15 +268,15 @@ impl Unpacking<'_> {
 }
 
 /// A temporary file that is deleted when this value is dropped, unless it was published.
-struct Draft<'a> {
+struct TemporaryFile<'a> {
     folder: &'a OwnedFd,
     name: String,
     file: File,
     published: bool,
 }
 
-impl<'a> Draft<'a> {
-    fn create(folder: &'a OwnedFd, name: String, header: &Header) -> Result<Self, UnpackError> {
+impl<'a> TemporaryFile<'a> {
+    fn create(folder: &'a OwnedFd, name: String, header: &TarHeader) -> Result<Self, UnpackError> {
         // Left over after a crash of the machine.
         let _ = unlinkat(folder, name.as_str(), UnlinkatFlags::NoRemoveDir);
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -281,7 +285,7 @@ impl<'a> Draft<'a> {
         Ok(Self { folder, name, file, published: false })
     }
 
-    fn publish(mut self, name: &OsStr, header: &Header) -> Result<(), UnpackError> {
+    fn publish(mut self, name: &OsStr, header: &TarHeader) -> Result<(), UnpackError> {
         fchmod(&self.file, mode(header)).map_err(refused("set the mode of", header))?;
         let modified = TimeSpec::new(header.modified, 0);
         // A time that the file system cannot store is not an error.
@@ -292,7 +296,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-impl Drop for Draft<'_> {
+impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
         if !self.published {
             let _ = unlinkat(self.folder, self.name.as_str(), UnlinkatFlags::NoRemoveDir);
@@ -300,7 +304,7 @@ impl Drop for Draft<'_> {
     }
 }
 
-fn make_folder(parent: &OwnedFd, name: &OsStr, header: &Header) -> Result<(), UnpackError> {
+fn make_folder(parent: &OwnedFd, name: &OsStr, header: &TarHeader) -> Result<(), UnpackError> {
     match mkdirat(parent, name, FOLDER_MODE) {
         Ok(()) | Err(Errno::EEXIST) => {}
         Err(cause) => return Err(refused("create the directory", header)(cause)),
@@ -311,7 +315,7 @@ fn make_folder(parent: &OwnedFd, name: &OsStr, header: &Header) -> Result<(), Un
 }
 
 /// Removes an existing entry to make place for a link. Fails for a folder.
-fn remove(folder: &OwnedFd, name: &OsStr, header: &Header) -> Result<(), UnpackError> {
+fn remove(folder: &OwnedFd, name: &OsStr, header: &TarHeader) -> Result<(), UnpackError> {
     match unlinkat(folder, name, UnlinkatFlags::NoRemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => Ok(()),
         Err(cause) => Err(refused("replace", header)(cause)),
@@ -327,7 +331,7 @@ fn beneath(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
     openat2(root.as_fd(), Path::new(OsStr::from_bytes(path)), how)
 }
 
-fn mode(header: &Header) -> Mode {
+fn mode(header: &TarHeader) -> Mode {
     Mode::from_bits_truncate(header.mode & PERMISSIONS)
 }
 
@@ -347,12 +351,12 @@ fn parts(name: &[u8]) -> Result<PathParts<'_>, UnpackError> {
     Ok(PathParts(parts))
 }
 
-fn parts_of_link(header: &Header) -> Result<PathParts<'_>, UnpackError> {
+fn parts_of_link(header: &TarHeader) -> Result<PathParts<'_>, UnpackError> {
     parts(&header.link).map_err(|_| outside_link(header))
 }
 
 /// Checks the target of a symbolic link in a folder `level` levels down.
-fn check_target(level: usize, header: &Header) -> Result<(), UnpackError> {
+fn check_target(level: usize, header: &TarHeader) -> Result<(), UnpackError> {
     let target = &header.link;
     if target.is_empty() || target.starts_with(b"/") || target.contains(&0) {
         return Err(outside_link(header));
@@ -368,15 +372,15 @@ fn check_target(level: usize, header: &Header) -> Result<(), UnpackError> {
     Ok(())
 }
 
-fn outside_link(header: &Header) -> UnpackError {
+fn outside_link(header: &TarHeader) -> UnpackError {
     UnpackError::Link { name: shown(&header.name), target: shown(&header.link) }
 }
 
-fn refused(act: &'static str, header: &Header) -> impl FnOnce(Errno) -> UnpackError {
+fn refused(act: &'static str, header: &TarHeader) -> impl FnOnce(Errno) -> UnpackError {
     move |cause| system(act, header, cause.into())
 }
 
-fn system(act: &'static str, header: &Header, cause: io::Error) -> UnpackError {
+fn system(act: &'static str, header: &TarHeader, cause: io::Error) -> UnpackError {
     UnpackError::System { act, name: shown(&header.name), cause }
 }
 
@@ -388,12 +392,12 @@ fn shown(name: &[u8]) -> String {
 }
 
 /// The archive as it arrives.
-struct Source<'a> {
-    channel: Option<&'a Channel>,
+struct ArchiveInput<'a> {
+    channel: Option<&'a AgentChannel>,
     buffer: BytesMut,
 }
 
-impl Source<'_> {
+impl ArchiveInput<'_> {
     /// Waits for more bytes. Returns false at the end.
     async fn more(&mut self) -> bool {
         let Some(channel) = self.channel else { return false };
@@ -408,7 +412,7 @@ impl Source<'_> {
     }
 
     /// Returns the next block; `None` if the archive ends before it.
-    async fn block(&mut self) -> Result<Option<Block>, UnpackError> {
+    async fn block(&mut self) -> Result<Option<TarBlock>, UnpackError> {
         while self.buffer.len() < BLOCK_BYTES {
             if !self.more().await {
                 return if self.buffer.is_empty() { Ok(None) } else { Err(UnpackError::Cut) };
@@ -460,9 +464,9 @@ impl Source<'_> {
 mod tests {
     use super::*;
 
-    fn link(name: &[u8], target: &[u8]) -> Header {
+    fn link(name: &[u8], target: &[u8]) -> TarHeader {
         let (name, link) = (name.to_vec(), target.to_vec());
-        Header { kind: Kind::Symlink, name, link, mode: 0o777, size: 0, modified: 0 }
+        TarHeader { kind: TarKind::Symlink, name, link, mode: 0o777, size: 0, modified: 0 }
     }
 
     #[test]

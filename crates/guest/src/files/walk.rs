@@ -3,7 +3,7 @@
 
 use std::{ffi::OsString, mem, path::PathBuf};
 
-use pandastack_wire_guest::{Branches, EntryKind, Frame, Message, Walk};
+use pandastack_wire_guest::{DirEntryKind, Frame, Message, WalkDir, WalkEntries};
 
 use super::{
     absolute, entry,
@@ -11,11 +11,11 @@ use super::{
 };
 use crate::{
     limits,
-    session::{Channel, Fault},
+    session::{AgentChannel, GuestFault},
 };
 
 /// Sends all batches but the last, and returns the last one.
-pub(crate) async fn walk(channel: &Channel, ask: Walk) -> Result<Frame, Fault> {
+pub(crate) async fn walk(channel: &AgentChannel, ask: WalkDir) -> Result<Frame, GuestFault> {
     let root = absolute(&ask.path)?;
     let depth_max = (ask.depth as usize).clamp(1, limits::DEPTH_MAX);
     let mut levels = vec![Level { folder: PathBuf::new(), names: names(root).await?.into_iter() }];
@@ -37,7 +37,7 @@ pub(crate) async fn walk(channel: &Channel, ask: Walk) -> Result<Frame, Fault> {
         }
         count += 1;
         entry.name = below.to_string_lossy().into_owned();
-        if entry.kind == EntryKind::Directory {
+        if entry.kind == DirEntryKind::Directory {
             if levels.len() < depth_max {
                 // A folder that cannot be read, or is too large to sort, is still listed.
                 match names(&root.join(&below)).await {
@@ -53,12 +53,12 @@ pub(crate) async fn walk(channel: &Channel, ask: Walk) -> Result<Frame, Fault> {
         bytes += size_of_entry(&entry);
         batch.push(entry);
         if bytes > limits::ENTRIES_BYTES {
-            let part = Branches { entries: mem::take(&mut batch), truncated: false };
+            let part = WalkEntries { entries: mem::take(&mut batch), truncated: false };
             channel.send(part.frame(channel.id)).await;
             bytes = 0;
         }
     }
-    Ok(Branches { entries: batch, truncated }.frame(channel.id).end())
+    Ok(WalkEntries { entries: batch, truncated }.frame(channel.id).end())
 }
 
 /// A folder on the current path of the walk.

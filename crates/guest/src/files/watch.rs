@@ -17,13 +17,14 @@ use nix::{
     errno::Errno,
     sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor},
 };
-use pandastack_wire_guest::{Change, ChangeKind, Changes, ErrorKind, Frame, Kind, Message, Watch};
+use pandastack_wire_guest::{ErrorKind, Frame, FrameKind, Message, PathChange, PathChangeKind, PathChanges, WatchPath};
 
 use super::{absolute, failed};
 use crate::{
-    Agent, limits,
-    session::{Channel, Fault},
-    watched::{self, Watched},
+    Agent,
+    descriptor::{self, AsyncDescriptor},
+    limits,
+    session::{AgentChannel, GuestFault},
 };
 
 /// Encoded size of a change without its path, rounded up.
@@ -31,24 +32,24 @@ const CHANGE_BYTES: usize = 32;
 
 /// Number of active watches.
 #[derive(Default)]
-pub(crate) struct Watchers(Cell<usize>);
+pub(crate) struct WatchCount(Cell<usize>);
 
 /// One active watch; uncounted when dropped.
-struct Place(Rc<Agent>);
+struct CountedWatch(Rc<Agent>);
 
-impl Place {
-    fn take(agent: &Rc<Agent>) -> Result<Self, Fault> {
+impl CountedWatch {
+    fn take(agent: &Rc<Agent>) -> Result<Self, GuestFault> {
         let count = &agent.watchers.0;
         if count.get() >= limits::WATCHES_MAX {
             let text = format!("{} watches are already open; close one first", limits::WATCHES_MAX);
-            return Err(Fault::new(ErrorKind::Full, text));
+            return Err(GuestFault::new(ErrorKind::Full, text));
         }
         count.set(count.get() + 1);
         Ok(Self(agent.clone()))
     }
 }
 
-impl Drop for Place {
+impl Drop for CountedWatch {
     fn drop(&mut self) {
         let count = &self.0.watchers.0;
         count.set(count.get() - 1);
@@ -56,54 +57,54 @@ impl Drop for Place {
 }
 
 /// Watches until the host cancels or the path is gone.
-pub(crate) async fn watch(agent: &Rc<Agent>, channel: &Channel, ask: Watch) -> Result<Frame, Fault> {
+pub(crate) async fn watch(agent: &Rc<Agent>, channel: &AgentChannel, ask: WatchPath) -> Result<Frame, GuestFault> {
     let path = absolute(&ask.path)?;
-    let _place = Place::take(agent)?;
-    let mut watcher = Watcher::new(path, ask.recursive)?;
+    let _place = CountedWatch::take(agent)?;
+    let mut watcher = PathWatcher::new(path, ask.recursive)?;
     watcher.arm().await?;
-    channel.send(Frame::new(channel.id, Kind::Watching, Bytes::new())).await;
+    channel.send(Frame::new(channel.id, FrameKind::Watching, Bytes::new())).await;
     loop {
         watcher.hear().await?;
         send(channel, mem::take(&mut watcher.changes)).await;
         if watcher.gone {
-            return Err(Fault::new(ErrorKind::Missing, "the watched path was deleted or moved"));
+            return Err(GuestFault::new(ErrorKind::Missing, "the watched path was deleted or moved"));
         }
     }
 }
 
-async fn send(channel: &Channel, changes: Vec<Change>) {
+async fn send(channel: &AgentChannel, changes: Vec<PathChange>) {
     let (mut batch, mut bytes) = (Vec::new(), 0);
     let mut left = changes.into_iter().peekable();
     while let Some(change) = left.next() {
         bytes += CHANGE_BYTES + change.path.len();
         batch.push(change);
         if bytes > limits::CHANGES_BYTES || left.peek().is_none() {
-            let frame = Changes { changes: mem::take(&mut batch) }.frame(channel.id);
+            let frame = PathChanges { changes: mem::take(&mut batch) }.frame(channel.id);
             channel.room_for(frame.payload.len()).await.send(frame);
             bytes = 0;
         }
     }
 }
 
-struct Watcher {
+struct PathWatcher {
     notes: Inotify,
     /// The same descriptor, registered with the runtime.
-    ready: Watched,
+    ready: AsyncDescriptor,
     root: PathBuf,
     recursive: bool,
     paths: BTreeMap<WatchDescriptor, PathBuf>,
     /// The first half of a folder's move, until the next event gives the target.
     leaving: Option<(u32, PathBuf)>,
     /// Received and not yet sent.
-    changes: Vec<Change>,
+    changes: Vec<PathChange>,
     gone: bool,
 }
 
-impl Watcher {
-    fn new(root: &Path, recursive: bool) -> Result<Self, Fault> {
-        let made = || -> io::Result<(Inotify, Watched)> {
+impl PathWatcher {
+    fn new(root: &Path, recursive: bool) -> Result<Self, GuestFault> {
+        let made = || -> io::Result<(Inotify, AsyncDescriptor)> {
             let notes = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
-            let ready = watched::watch(notes.as_fd().try_clone_to_owned()?)?;
+            let ready = descriptor::watch(notes.as_fd().try_clone_to_owned()?)?;
             Ok((notes, ready))
         };
         let (notes, ready) = made().map_err(failed("watch", root))?;
@@ -112,7 +113,7 @@ impl Watcher {
     }
 
     /// Watches the root, and everything below it if the watch is recursive.
-    async fn arm(&mut self) -> Result<(), Fault> {
+    async fn arm(&mut self) -> Result<(), GuestFault> {
         let root = self.root.clone();
         let added = self.notes.add_watch(&root, changes_of_interest());
         self.paths.insert(added.map_err(|cause| failed("watch", &root)(cause.into()))?, root.clone());
@@ -121,10 +122,10 @@ impl Watcher {
             while let Some(folder) = folders.pop() {
                 match self.add(&folder) {
                     Ok(()) => folders.extend(folders_in(&folder)),
-                    Err(Refusal::Gone) => {}
-                    Err(Refusal::TooMany) => {
+                    Err(WatchRefusal::Gone) => {}
+                    Err(WatchRefusal::TooMany) => {
                         let text = format!("there are more than {} directories to watch", limits::WATCHED_FOLDERS_MAX);
-                        return Err(Fault::new(ErrorKind::Full, text));
+                        return Err(GuestFault::new(ErrorKind::Full, text));
                     }
                 }
                 if self.paths.len().is_multiple_of(limits::ENTRIES_PER_TURN) {
@@ -136,7 +137,7 @@ impl Watcher {
     }
 
     /// Waits until there is a change to report, or the root is gone.
-    async fn hear(&mut self) -> Result<(), Fault> {
+    async fn hear(&mut self) -> Result<(), GuestFault> {
         while self.changes.is_empty() && !self.gone {
             let mut ready = self.ready.readable().await.map_err(failed("watch", &self.root))?;
             let notes = ready.try_io(|_| Ok(self.notes.read_events()?));
@@ -152,9 +153,9 @@ impl Watcher {
     fn take(&mut self, note: InotifyEvent) {
         self.settle_move(&note);
         if note.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
-            self.tell(ChangeKind::Overflow, self.root.clone(), false, 0);
+            self.tell(PathChangeKind::Overflow, self.root.clone(), false, 0);
             // New folders may have been missed.
-            return self.follow_all_below(&self.root.clone(), Tell::Nothing);
+            return self.follow_all_below(&self.root.clone(), NewFolderReport::Nothing);
         }
         if note.mask.contains(AddWatchFlags::IN_IGNORED) {
             self.paths.remove(&note.wd);
@@ -166,7 +167,7 @@ impl Watcher {
         if note.mask.intersects(leaves) {
             if is_root {
                 self.gone = true;
-                self.tell(ChangeKind::Deleted, folder, false, 0);
+                self.tell(PathChangeKind::Deleted, folder, false, 0);
             }
             return;
         }
@@ -181,9 +182,9 @@ impl Watcher {
         self.tell(kind, path.clone(), is_folder, note.cookie);
         if self.recursive && is_folder {
             match kind {
-                ChangeKind::Created => self.follow_all_below(&path, Tell::Found),
-                ChangeKind::MovedTo => self.follow_all_below(&path, Tell::Nothing),
-                ChangeKind::MovedFrom => self.leaving = Some((note.cookie, path)),
+                PathChangeKind::Created => self.follow_all_below(&path, NewFolderReport::Found),
+                PathChangeKind::MovedTo => self.follow_all_below(&path, NewFolderReport::Nothing),
+                PathChangeKind::MovedFrom => self.leaving = Some((note.cookie, path)),
                 _ => {}
             }
         }
@@ -203,19 +204,19 @@ impl Watcher {
     }
 
     /// Watches a new folder and everything below it.
-    fn follow_all_below(&mut self, folder: &Path, tell: Tell) {
+    fn follow_all_below(&mut self, folder: &Path, tell: NewFolderReport) {
         let mut folders = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {
             match self.add(&folder) {
                 Ok(()) => {}
-                Err(Refusal::Gone) => continue,
-                Err(Refusal::TooMany) => return self.tell(ChangeKind::Overflow, folder, true, 0),
+                Err(WatchRefusal::Gone) => continue,
+                Err(WatchRefusal::TooMany) => return self.tell(PathChangeKind::Overflow, folder, true, 0),
             }
             let Ok(entries) = fs::read_dir(&folder) else { continue };
             for entry in entries.flatten() {
                 let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                if tell == Tell::Found {
-                    self.tell(ChangeKind::Created, entry.path(), is_folder, 0);
+                if tell == NewFolderReport::Found {
+                    self.tell(PathChangeKind::Created, entry.path(), is_folder, 0);
                 }
                 if is_folder {
                     folders.push(entry.path());
@@ -224,9 +225,9 @@ impl Watcher {
         }
     }
 
-    fn add(&mut self, folder: &Path) -> Result<(), Refusal> {
+    fn add(&mut self, folder: &Path) -> Result<(), WatchRefusal> {
         if self.paths.len() >= limits::WATCHED_FOLDERS_MAX {
-            return Err(Refusal::TooMany);
+            return Err(WatchRefusal::TooMany);
         }
         let flags = changes_of_interest() | AddWatchFlags::IN_ONLYDIR | AddWatchFlags::IN_DONT_FOLLOW;
         match self.notes.add_watch(folder, flags) {
@@ -235,26 +236,26 @@ impl Watcher {
                 self.paths.insert(wd, folder.to_owned());
                 Ok(())
             }
-            Err(Errno::ENOSPC | Errno::ENOMEM) => Err(Refusal::TooMany),
-            Err(_) => Err(Refusal::Gone),
+            Err(Errno::ENOSPC | Errno::ENOMEM) => Err(WatchRefusal::TooMany),
+            Err(_) => Err(WatchRefusal::Gone),
         }
     }
 
-    fn tell(&mut self, kind: ChangeKind, path: PathBuf, folder: bool, cookie: u32) {
+    fn tell(&mut self, kind: PathChangeKind, path: PathBuf, folder: bool, cookie: u32) {
         let path = path.to_string_lossy().into_owned();
-        self.changes.push(Change { kind, path, folder, cookie: (cookie != 0).then_some(cookie) });
+        self.changes.push(PathChange { kind, path, folder, cookie: (cookie != 0).then_some(cookie) });
     }
 }
 
 /// Whether the entries found in a new folder are reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tell {
+enum NewFolderReport {
     Found,
     Nothing,
 }
 
 /// Why a folder is not watched.
-enum Refusal {
+enum WatchRefusal {
     /// It is no longer a folder.
     Gone,
     TooMany,
@@ -272,15 +273,15 @@ fn changes_of_interest() -> AddWatchFlags {
         | AddWatchFlags::IN_MOVE_SELF
 }
 
-fn kind_of(mask: AddWatchFlags) -> Option<ChangeKind> {
+fn kind_of(mask: AddWatchFlags) -> Option<PathChangeKind> {
     let kinds = [
-        (AddWatchFlags::IN_CREATE, ChangeKind::Created),
-        (AddWatchFlags::IN_MODIFY, ChangeKind::Modified),
-        (AddWatchFlags::IN_CLOSE_WRITE, ChangeKind::Written),
-        (AddWatchFlags::IN_DELETE, ChangeKind::Deleted),
-        (AddWatchFlags::IN_MOVED_FROM, ChangeKind::MovedFrom),
-        (AddWatchFlags::IN_MOVED_TO, ChangeKind::MovedTo),
-        (AddWatchFlags::IN_ATTRIB, ChangeKind::Attributes),
+        (AddWatchFlags::IN_CREATE, PathChangeKind::Created),
+        (AddWatchFlags::IN_MODIFY, PathChangeKind::Modified),
+        (AddWatchFlags::IN_CLOSE_WRITE, PathChangeKind::Written),
+        (AddWatchFlags::IN_DELETE, PathChangeKind::Deleted),
+        (AddWatchFlags::IN_MOVED_FROM, PathChangeKind::MovedFrom),
+        (AddWatchFlags::IN_MOVED_TO, PathChangeKind::MovedTo),
+        (AddWatchFlags::IN_ATTRIB, PathChangeKind::Attributes),
     ];
     kinds.into_iter().find_map(|(flag, kind)| mask.contains(flag).then_some(kind))
 }

@@ -10,12 +10,12 @@ use std::{
     rc::Rc,
 };
 
-use pandastack_wire_guest::{Frame, Message, Write, Written};
+use pandastack_wire_guest::{BytesWritten, Frame, Message, WriteFile};
 
 use super::{FileError, absolute, entry::PERMISSIONS, failed};
 use crate::{
     Agent,
-    session::{Channel, Fault},
+    session::{AgentChannel, GuestFault},
 };
 
 /// Mode of a new file.
@@ -25,17 +25,21 @@ const NEW_FILE_MODE: u32 = 0o644;
 const NAMES_TRIED_MAX: u32 = 64;
 
 /// Mode and owner of the replaced file.
-struct Before {
+struct ReplacedFile {
     mode: u32,
     owner: Option<(u32, u32)>,
 }
 
 /// Receives contents and puts them in place; returns the last frame.
-pub(crate) async fn write(agent: &Rc<Agent>, channel: &Channel, Write { path, mode }: Write) -> Result<Frame, Fault> {
+pub(crate) async fn write(
+    agent: &Rc<Agent>,
+    channel: &AgentChannel,
+    WriteFile { path, mode }: WriteFile,
+) -> Result<Frame, GuestFault> {
     let path = absolute(&path)?;
     agent.writable().await;
     let (target, before) = inspect(path)?;
-    let mut draft = Draft::create(&target)?;
+    let mut draft = TemporaryFile::create(&target)?;
     let mut written = 0;
     while let Some(bytes) = channel.take_input().await {
         agent.writable().await;
@@ -46,39 +50,39 @@ pub(crate) async fn write(agent: &Rc<Agent>, channel: &Channel, Write { path, mo
     }
     agent.writable().await;
     draft.publish(&target, mode, &before)?;
-    Ok(Written { bytes: written }.frame(channel.id))
+    Ok(BytesWritten { bytes: written }.frame(channel.id))
 }
 
 /// Resolves symlinks to the target file, and reads its mode and owner. Creates missing parent
 /// folders.
-fn inspect(path: &Path) -> Result<(PathBuf, Before), FileError> {
+fn inspect(path: &Path) -> Result<(PathBuf, ReplacedFile), FileError> {
     if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return Err(FileError::NotAFile { path: path.display().to_string() });
     }
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     match fs::metadata(&target) {
         Ok(meta) if meta.is_file() => {
-            Ok((target, Before { mode: meta.mode() & PERMISSIONS, owner: Some((meta.uid(), meta.gid())) }))
+            Ok((target, ReplacedFile { mode: meta.mode() & PERMISSIONS, owner: Some((meta.uid(), meta.gid())) }))
         }
         Ok(_) => Err(FileError::NotAFile { path: path.display().to_string() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Some(folder) = target.parent() {
                 fs::create_dir_all(folder).map_err(failed("create the directory of", path))?;
             }
-            Ok((target, Before { mode: NEW_FILE_MODE, owner: None }))
+            Ok((target, ReplacedFile { mode: NEW_FILE_MODE, owner: None }))
         }
         Err(cause) => Err(failed("stat", path)(cause)),
     }
 }
 
 /// A temporary file that is deleted when this value is dropped, unless it was published.
-struct Draft {
+struct TemporaryFile {
     path: PathBuf,
     file: File,
     published: bool,
 }
 
-impl Draft {
+impl TemporaryFile {
     fn create(target: &Path) -> Result<Self, FileError> {
         thread_local! { static COUNTER: Cell<u32> = const { Cell::new(0) }; }
         let folder = target.parent().unwrap_or(Path::new("/"));
@@ -95,7 +99,7 @@ impl Draft {
         Err(failed("create a temporary file next to", target)(io::ErrorKind::AlreadyExists.into()))
     }
 
-    fn publish(mut self, target: &Path, mode: Option<u32>, before: &Before) -> Result<(), FileError> {
+    fn publish(mut self, target: &Path, mode: Option<u32>, before: &ReplacedFile) -> Result<(), FileError> {
         if let Some((user, group)) = before.owner {
             // Without the right to change owners, the file stays ours like any other new one.
             let _ = fchown(&self.file, Some(user), Some(group));
@@ -108,7 +112,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         if !self.published {
             let _ = fs::remove_file(&self.path);

@@ -11,37 +11,37 @@ use crate::limits::{KEPT_BYTES_MAX, KEPT_RUNS_MAX};
 
 /// Stream of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum OutputSide {
     Stdout,
     Stderr,
 }
 
 /// Consecutive bytes of one stream.
 #[derive(Debug)]
-struct Run {
-    side: Side,
+struct ByteRun {
+    side: OutputSide,
     bytes: usize,
 }
 
 /// An incomplete character.
 #[derive(Debug, Default)]
-struct Tail {
+struct CharacterTail {
     bytes: [u8; 3],
     len: usize,
 }
 
 /// The kept output.
 #[derive(Debug, Default)]
-pub(super) struct Log {
+pub(super) struct OutputLog {
     bytes: VecDeque<u8>,
-    runs: VecDeque<Run>,
+    runs: VecDeque<ByteRun>,
     /// Offset of the first kept byte.
     start: u64,
     written: [u64; 2],
-    tails: [Tail; 2],
+    tails: [CharacterTail; 2],
 }
 
-impl Log {
+impl OutputLog {
     /// Returns the offset of the oldest kept byte.
     pub(super) fn start(&self) -> u64 {
         self.start
@@ -53,12 +53,12 @@ impl Log {
     }
 
     /// Returns the bytes written to a stream, dropped ones included.
-    pub(super) fn written(&self, side: Side) -> u64 {
+    pub(super) fn written(&self, side: OutputSide) -> u64 {
         self.written[side as usize]
     }
 
     /// Adds output of a stream, without an incomplete character at its end.
-    pub(super) fn push(&mut self, side: Side, piece: &[u8]) {
+    pub(super) fn push(&mut self, side: OutputSide, piece: &[u8]) {
         let mut joined = BytesMut::with_capacity(piece.len() + 3);
         let tail = std::mem::take(&mut self.tails[side as usize]);
         joined.extend_from_slice(&tail.bytes[..tail.len]);
@@ -71,14 +71,14 @@ impl Log {
     }
 
     /// Ends a stream: adds its incomplete character, if there is one.
-    pub(super) fn finish(&mut self, side: Side) {
-        let Tail { bytes, len } = std::mem::take(&mut self.tails[side as usize]);
+    pub(super) fn finish(&mut self, side: OutputSide) {
+        let CharacterTail { bytes, len } = std::mem::take(&mut self.tails[side as usize]);
         self.append(side, &bytes[..len]);
     }
 
     /// Returns bytes of one stream from an offset, at most `bytes_max`, which must have room for a
     /// character. `None` if there are none or they were dropped.
-    pub(super) fn read(&self, offset: u64, bytes_max: usize) -> Option<(Side, Bytes)> {
+    pub(super) fn read(&self, offset: u64, bytes_max: usize) -> Option<(OutputSide, Bytes)> {
         let from = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         let mut before = 0;
         for run in &self.runs {
@@ -95,14 +95,14 @@ impl Log {
         None
     }
 
-    fn append(&mut self, side: Side, piece: &[u8]) {
+    fn append(&mut self, side: OutputSide, piece: &[u8]) {
         if piece.is_empty() {
             return;
         }
         self.written[side as usize] += piece.len() as u64;
         match self.runs.back_mut() {
             Some(run) if run.side == side => run.bytes += piece.len(),
-            _ => self.runs.push_back(Run { side, bytes: piece.len() }),
+            _ => self.runs.push_back(ByteRun { side, bytes: piece.len() }),
         }
         self.bytes.extend(piece);
         let excess = self.bytes.len().saturating_sub(KEPT_BYTES_MAX);
@@ -155,12 +155,12 @@ fn unfinished(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use Side::{Stderr, Stdout};
+    use OutputSide::{Stderr, Stdout};
 
     use super::*;
 
     /// Reads everything from an offset.
-    fn all(log: &Log, mut offset: u64, step: usize) -> Vec<(Side, Vec<u8>)> {
+    fn all(log: &OutputLog, mut offset: u64, step: usize) -> Vec<(OutputSide, Vec<u8>)> {
         let mut pieces = Vec::new();
         while let Some((side, piece)) = log.read(offset, step) {
             offset += piece.len() as u64;
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn streams_keep_their_order() {
-        let mut log = Log::default();
+        let mut log = OutputLog::default();
         log.push(Stdout, b"one ");
         log.push(Stdout, b"two");
         log.push(Stderr, b"bad");
@@ -190,7 +190,7 @@ mod tests {
         let text = "aé€😀z".as_bytes();
         for cut in 0..=text.len() {
             for step in 4..9 {
-                let mut log = Log::default();
+                let mut log = OutputLog::default();
                 log.push(Stdout, &text[..cut]);
                 log.push(Stderr, b"!");
                 log.push(Stdout, &text[cut..]);
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn bytes_that_are_no_text_are_kept_as_they_are() {
         let bytes: Vec<u8> = (0..=255).cycle().take(5000).collect();
-        let mut log = Log::default();
+        let mut log = OutputLog::default();
         bytes.chunks(7).for_each(|piece| log.push(Stdout, piece));
         log.push(Stdout, b"\xf0\x9f");
         assert_eq!(log.end(), 5000, "a beginning waits");
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_oldest_bytes_go_first() {
-        let mut log = Log::default();
+        let mut log = OutputLog::default();
         log.push(Stderr, b"early");
         for number in 0..40_u8 {
             log.push(Stdout, &vec![number; KEPT_BYTES_MAX / 16]);
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn streams_that_take_turns_cost_no_more_than_allowed() {
-        let mut log = Log::default();
+        let mut log = OutputLog::default();
         for _ in 0..KEPT_RUNS_MAX {
             log.push(Stdout, b"o");
             log.push(Stderr, b"e");

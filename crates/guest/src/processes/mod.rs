@@ -11,31 +11,32 @@ use std::{
 };
 
 use pandastack_wire_guest::{
-    Attach, ErrorKind, Feed, Forget, Frame, Kind, Message, Position, ProcessList, Spawn, Tell, Which, Written,
+    AttachProcess, BytesWritten, ErrorKind, ForgetProcess, Frame, FrameKind, ListProcesses, Message, OutputPosition,
+    ProcessList, SignalProcess, SpawnProcess, WriteStdin,
 };
 
 use crate::{
     Agent, limits,
     rebirth::done,
-    session::{Channel, Fault},
+    session::{AgentChannel, GuestFault},
 };
-use log::Side;
-use process::Process;
+use log::OutputSide;
+use process::RecordedProcess;
 
 /// Every remembered process, oldest first.
 #[derive(Default)]
-pub(crate) struct Processes {
+pub(crate) struct ProcessTable {
     last: Cell<u64>,
-    known: RefCell<BTreeMap<u64, Rc<Process>>>,
+    known: RefCell<BTreeMap<u64, Rc<RecordedProcess>>>,
 }
 
-impl Processes {
-    fn find(&self, id: u64) -> Result<Rc<Process>, Fault> {
+impl ProcessTable {
+    fn find(&self, id: u64) -> Result<Rc<RecordedProcess>, GuestFault> {
         let found = self.known.borrow().get(&id).cloned();
-        found.ok_or_else(|| Fault::new(ErrorKind::Missing, "no such process"))
+        found.ok_or_else(|| GuestFault::new(ErrorKind::Missing, "no such process"))
     }
 
-    fn add(&self, process: Rc<Process>) {
+    fn add(&self, process: Rc<RecordedProcess>) {
         self.known.borrow_mut().insert(process.id, process);
     }
 
@@ -44,7 +45,7 @@ impl Processes {
     }
 
     /// Makes room for one more: forgets the oldest process that has ended.
-    fn make_room(&self) -> Result<(), Fault> {
+    fn make_room(&self) -> Result<(), GuestFault> {
         let mut known = self.known.borrow_mut();
         if known.len() < limits::PROCESSES_MAX {
             return Ok(());
@@ -54,30 +55,34 @@ impl Processes {
             Some(_) => Ok(()),
             None => {
                 let text = format!("{} processes are already running; end one first", limits::PROCESSES_MAX);
-                Err(Fault::new(ErrorKind::Full, text))
+                Err(GuestFault::new(ErrorKind::Full, text))
             }
         }
     }
 }
 
 /// Starts a process.
-pub(crate) async fn spawn(agent: &Rc<Agent>, channel: &Channel, ask: Spawn) -> Result<Frame, Fault> {
+pub(crate) async fn spawn(agent: &Rc<Agent>, channel: &AgentChannel, ask: SpawnProcess) -> Result<Frame, GuestFault> {
     if ask.tag.as_ref().is_some_and(|tag| tag.len() > limits::TAG_BYTES_MAX) {
         let text = format!("the tag is longer than {} bytes", limits::TAG_BYTES_MAX);
-        return Err(Fault::new(ErrorKind::Invalid, text));
+        return Err(GuestFault::new(ErrorKind::Invalid, text));
     }
     let processes = &agent.processes;
     processes.make_room()?;
     let id = processes.last.get() + 1;
     processes.last.set(id);
-    match Process::start(agent, id, ask).await {
+    match RecordedProcess::start(agent, id, ask).await {
         Ok(process) => Ok(process.describe().frame(channel.id)),
         Err(refusal) => Ok(Frame { channel: channel.id, ..refusal }),
     }
 }
 
 /// Describes all processes, or one.
-pub(crate) fn list(agent: &Agent, channel: &Channel, Which { id }: Which) -> Result<Frame, Fault> {
+pub(crate) fn list(
+    agent: &Agent,
+    channel: &AgentChannel,
+    ListProcesses { id }: ListProcesses,
+) -> Result<Frame, GuestFault> {
     let processes = match id {
         Some(id) => vec![agent.processes.find(id)?.describe()],
         None => agent.processes.known.borrow().values().map(|process| process.describe()).collect(),
@@ -87,12 +92,12 @@ pub(crate) fn list(agent: &Agent, channel: &Channel, Which { id }: Which) -> Res
 
 /// Sends output from an offset, as fast as the host reads it. The process never waits for a reader.
 /// A reader that falls behind the kept output gets the offset where it continues.
-pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Result<Frame, Fault> {
-    let Attach { id, offset, follow } = ask;
+pub(crate) async fn attach(agent: &Agent, channel: &AgentChannel, ask: AttachProcess) -> Result<Frame, GuestFault> {
+    let AttachProcess { id, offset, follow } = ask;
     let process = agent.processes.find(id)?;
     let until = process.log.borrow().end();
     if offset > until {
-        return Err(Fault::new(
+        return Err(GuestFault::new(
             ErrorKind::Invalid,
             format!("offset {offset} is past the end of the output, which is {until}"),
         ));
@@ -104,7 +109,7 @@ pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Res
         let room = channel.room(limits::OUTPUT_CHUNK_BYTES).await;
         at = at.max(process.log.borrow().start());
         if told != Some(at) {
-            room.send(Position { offset: at }.frame(channel.id));
+            room.send(OutputPosition { offset: at }.frame(channel.id));
             told = Some(at);
             continue;
         }
@@ -116,8 +121,8 @@ pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Res
                 at += bytes.len() as u64;
                 told = Some(at);
                 let kind = match side {
-                    Side::Stdout => Kind::Stdout,
-                    Side::Stderr => Kind::Stderr,
+                    OutputSide::Stdout => FrameKind::Stdout,
+                    OutputSide::Stderr => FrameKind::Stderr,
                 };
                 room.send(Frame::new(channel.id, kind, bytes));
             }
@@ -132,7 +137,11 @@ pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Res
 }
 
 /// Receives standard input.
-pub(crate) async fn feed(agent: &Agent, channel: &Channel, Feed { id, close }: Feed) -> Result<Frame, Fault> {
+pub(crate) async fn feed(
+    agent: &Agent,
+    channel: &AgentChannel,
+    WriteStdin { id, close }: WriteStdin,
+) -> Result<Frame, GuestFault> {
     let process = agent.processes.find(id)?;
     process.check_takes_input()?;
     let mut taken = 0;
@@ -146,17 +155,25 @@ pub(crate) async fn feed(agent: &Agent, channel: &Channel, Feed { id, close }: F
     if close {
         process.close_input();
     }
-    Ok(Written { bytes: taken }.frame(channel.id))
+    Ok(BytesWritten { bytes: taken }.frame(channel.id))
 }
 
 /// Signals the group of a process.
-pub(crate) fn tell(agent: &Agent, channel: &Channel, Tell { id, number }: Tell) -> Result<Frame, Fault> {
+pub(crate) fn tell(
+    agent: &Agent,
+    channel: &AgentChannel,
+    SignalProcess { id, number }: SignalProcess,
+) -> Result<Frame, GuestFault> {
     agent.processes.find(id)?.signal(number)?;
     Ok(done(channel))
 }
 
 /// Kills the group of a process and forgets it. Current readers still get the output to its end.
-pub(crate) fn forget(agent: &Agent, channel: &Channel, Forget { id }: Forget) -> Result<Frame, Fault> {
+pub(crate) fn forget(
+    agent: &Agent,
+    channel: &AgentChannel,
+    ForgetProcess { id }: ForgetProcess,
+) -> Result<Frame, GuestFault> {
     agent.processes.find(id)?.kill();
     agent.processes.remove(id);
     Ok(done(channel))

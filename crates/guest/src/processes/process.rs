@@ -8,46 +8,49 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use pandastack_wire_guest::{self as wire, Ended, ErrorKind, Exit, Frame, Kind, Message, Program, Start, Started};
+use pandastack_wire_guest::{
+    self as wire, CommandLine, ErrorKind, Frame, FrameKind, Message, ProcessEndReport, ProcessExit, ProcessStarted,
+    StartProcess,
+};
 use tokio::{
     sync::{Notify, oneshot},
     time::timeout,
 };
 
-use super::log::{Log, Side};
+use super::log::{OutputLog, OutputSide};
 use crate::{
     Agent, exec, limits,
-    session::{Channel, Fate, Fault, Outlet, open_lanes},
+    session::{AgentChannel, EarlyEnd, GuestFault, LaneReceiver, open_lanes},
 };
 
 /// A process and its recorded state.
-pub(super) struct Process {
+pub(super) struct RecordedProcess {
     pub(super) id: u64,
     command: String,
     tag: Option<String>,
     started_ms: u64,
     pid: Cell<u32>,
-    ended: RefCell<Option<Ended>>,
+    ended: RefCell<Option<ProcessEndReport>>,
     stdin_open: Cell<bool>,
-    pub(super) log: RefCell<Log>,
+    pub(super) log: RefCell<OutputLog>,
     /// The other end of its streams.
-    channel: Rc<Channel>,
+    channel: Rc<AgentChannel>,
     /// Fires for new output, for consumed input, and for the end.
     pub(super) changed: Notify,
 }
 
 /// Whether the process has started, or the frame with the reason why not.
-type Outcome = Result<(), Frame>;
+type StartOutcome = Result<(), Frame>;
 
-impl Process {
+impl RecordedProcess {
     /// Starts a process. It is listed from now on, even if the caller leaves. If it fails to start,
     /// it is removed.
-    pub(super) async fn start(agent: &Rc<Agent>, id: u64, ask: wire::Spawn) -> Result<Rc<Self>, Frame> {
-        let wire::Spawn { start, tag } = ask;
+    pub(super) async fn start(agent: &Rc<Agent>, id: u64, ask: wire::SpawnProcess) -> Result<Rc<Self>, Frame> {
+        let wire::SpawnProcess { start, tag } = ask;
         let (lanes, outlet) = open_lanes();
-        let channel = Rc::new(Channel::new(0, lanes));
+        let channel = Rc::new(AgentChannel::new(0, lanes));
         // The process must run without a reader.
-        channel.set_adrift();
+        channel.detach_reader();
         let process = Rc::new(Self {
             id,
             command: shown(&start.program),
@@ -63,12 +66,18 @@ impl Process {
         agent.processes.add(process.clone());
         let (tx, rx) = oneshot::channel();
         tokio::task::spawn_local(process.clone().live(agent.clone(), start, outlet, tx));
-        let unheard = || Fault::new(ErrorKind::Failed, "internal error of the guest agent").frame(0);
+        let unheard = || GuestFault::new(ErrorKind::Failed, "internal error of the guest agent").frame(0);
         rx.await.unwrap_or_else(|_| Err(unheard()))?;
         Ok(process)
     }
 
-    async fn live(self: Rc<Self>, agent: Rc<Agent>, start: Start, outlet: Outlet, tx: oneshot::Sender<Outcome>) {
+    async fn live(
+        self: Rc<Self>,
+        agent: Rc<Agent>,
+        start: StartProcess,
+        outlet: LaneReceiver,
+        tx: oneshot::Sender<StartOutcome>,
+    ) {
         let run = async {
             let last = exec::run(&agent, &self.channel, start).await.unwrap_or_else(|fault| fault.frame(0));
             // Sent in order with the output, so that the end is recorded after it.
@@ -78,19 +87,19 @@ impl Process {
     }
 
     /// Records the process's output and its end.
-    async fn record(&self, agent: &Agent, mut outlet: Outlet, tx: oneshot::Sender<Outcome>) {
+    async fn record(&self, agent: &Agent, mut outlet: LaneReceiver, tx: oneshot::Sender<StartOutcome>) {
         let mut tx = Some(tx);
         while let Some(frame) = outlet.next().await {
             match frame.kind {
-                Kind::Started => {
-                    self.pid.set(Started::parse(&frame.payload).map_or(0, |started| started.pid));
+                FrameKind::Started => {
+                    self.pid.set(ProcessStarted::parse(&frame.payload).map_or(0, |started| started.pid));
                     // The caller may have left.
                     let _ = tx.take().map(|tx| tx.send(Ok(())));
                 }
-                Kind::Stdout => self.note(Side::Stdout, &frame),
-                Kind::Stderr => self.note(Side::Stderr, &frame),
-                Kind::Exit => return self.end(Exit::parse(&frame.payload).ok()),
-                Kind::Error => {
+                FrameKind::Stdout => self.note(OutputSide::Stdout, &frame),
+                FrameKind::Stderr => self.note(OutputSide::Stderr, &frame),
+                FrameKind::Exit => return self.end(ProcessExit::parse(&frame.payload).ok()),
+                FrameKind::Error => {
                     self.end(None);
                     if let Some(tx) = tx.take() {
                         agent.processes.remove(self.id);
@@ -105,7 +114,7 @@ impl Process {
         }
     }
 
-    fn note(&self, side: Side, frame: &Frame) {
+    fn note(&self, side: OutputSide, frame: &Frame) {
         let mut log = self.log.borrow_mut();
         log.push(side, &frame.payload);
         if frame.flags.is_end() {
@@ -113,13 +122,13 @@ impl Process {
         }
     }
 
-    fn end(&self, exit: Option<Exit>) {
+    fn end(&self, exit: Option<ProcessExit>) {
         let mut log = self.log.borrow_mut();
-        log.finish(Side::Stdout);
-        log.finish(Side::Stderr);
-        let killed = Exit { code: 128 + libc::SIGKILL, timed_out: false, signal: Some(libc::SIGKILL) };
-        let Exit { code, timed_out, signal } = exit.unwrap_or(killed);
-        *self.ended.borrow_mut() = Some(Ended { code, signal, timed_out, at_ms: now_ms() });
+        log.finish(OutputSide::Stdout);
+        log.finish(OutputSide::Stderr);
+        let killed = ProcessExit { code: 128 + libc::SIGKILL, timed_out: false, signal: Some(libc::SIGKILL) };
+        let ProcessExit { code, timed_out, signal } = exit.unwrap_or(killed);
+        *self.ended.borrow_mut() = Some(ProcessEndReport { code, signal, timed_out, at_ms: now_ms() });
         self.stdin_open.set(false);
         self.changed.notify_waiters();
     }
@@ -129,9 +138,9 @@ impl Process {
     }
 
     /// Signals the group of a running process.
-    pub(super) fn signal(&self, number: i32) -> Result<(), Fault> {
+    pub(super) fn signal(&self, number: i32) -> Result<(), GuestFault> {
         if !(1..64).contains(&number) {
-            return Err(Fault::new(ErrorKind::Invalid, format!("{number} is not a signal")));
+            return Err(GuestFault::new(ErrorKind::Invalid, format!("{number} is not a signal")));
         }
         self.check_runs()?;
         self.channel.put_signal(number);
@@ -141,12 +150,12 @@ impl Process {
     /// Kills the whole group at once.
     pub(super) fn kill(&self) {
         self.channel.put_signal(libc::SIGKILL);
-        self.channel.doom(Fate::Cancelled);
+        self.channel.end_early(EarlyEnd::Cancelled);
     }
 
     /// Passes input on. Waits for a process that reads slowly, but fails for one that does not
     /// read.
-    pub(super) async fn feed(&self, piece: &[u8]) -> Result<(), Fault> {
+    pub(super) async fn feed(&self, piece: &[u8]) -> Result<(), GuestFault> {
         loop {
             self.check_takes_input()?;
             if self.channel.window() >= piece.len() {
@@ -156,7 +165,7 @@ impl Process {
             if timeout(limits::FEED_STALL_MAX, self.changed.notified()).await.is_err() {
                 let seconds = limits::FEED_STALL_MAX.as_secs();
                 let text = format!("the process has not read its standard input for {seconds}s");
-                return Err(Fault::new(ErrorKind::Full, text));
+                return Err(GuestFault::new(ErrorKind::Full, text));
             }
         }
     }
@@ -167,33 +176,33 @@ impl Process {
         self.stdin_open.set(false);
     }
 
-    pub(super) fn check_takes_input(&self) -> Result<(), Fault> {
+    pub(super) fn check_takes_input(&self) -> Result<(), GuestFault> {
         self.check_runs()?;
         match self.stdin_open.get() {
             true => Ok(()),
-            false => Err(Fault::new(ErrorKind::Denied, "the standard input of the process is closed")),
+            false => Err(GuestFault::new(ErrorKind::Denied, "the standard input of the process is closed")),
         }
     }
 
-    fn check_runs(&self) -> Result<(), Fault> {
+    fn check_runs(&self) -> Result<(), GuestFault> {
         match self.has_ended() {
             false => Ok(()),
-            true => Err(Fault::new(ErrorKind::Denied, "the process has ended")),
+            true => Err(GuestFault::new(ErrorKind::Denied, "the process has ended")),
         }
     }
 
     /// Describes its current state.
-    pub(super) fn describe(&self) -> wire::Process {
+    pub(super) fn describe(&self) -> wire::ProcessReport {
         let log = self.log.borrow();
-        wire::Process {
+        wire::ProcessReport {
             id: self.id,
             pid: self.pid.get(),
             command: self.command.clone(),
             tag: self.tag.clone(),
             started_ms: self.started_ms,
             ended: self.ended.borrow().clone(),
-            stdout_bytes: log.written(Side::Stdout),
-            stderr_bytes: log.written(Side::Stderr),
+            stdout_bytes: log.written(OutputSide::Stdout),
+            stderr_bytes: log.written(OutputSide::Stderr),
             kept_from: log.start(),
             stdin_open: self.stdin_open.get(),
         }
@@ -201,10 +210,10 @@ impl Process {
 }
 
 /// Returns the beginning of a command, for humans.
-fn shown(program: &Program) -> String {
+fn shown(program: &CommandLine) -> String {
     let mut text = match program {
-        Program::Shell(text) => text.clone(),
-        Program::Argv(argv) => argv.join(" "),
+        CommandLine::Shell(text) => text.clone(),
+        CommandLine::Argv(argv) => argv.join(" "),
     };
     text.truncate(text.floor_char_boundary(limits::COMMAND_SHOWN_BYTES));
     text

@@ -5,13 +5,13 @@ mod system;
 use std::{rc::Rc, time::Duration};
 
 use bytes::Bytes;
-use pandastack_wire_guest::{ErrorKind, Frame, GENERATION, Kind, Rebirth, Reborn};
+use pandastack_wire_guest::{ErrorKind, Frame, FrameKind, GENERATION, Rebirth, Reborn};
 
-pub use system::{Bystander, Machine, System};
+pub use system::{MachineSystem, RecordingSystem, System};
 
 use crate::{
     Agent, limits,
-    session::{Channel, Fault, kind_of},
+    session::{AgentChannel, GuestFault, kind_of},
 };
 
 /// A failed step of a rebirth, a seal or a power-off.
@@ -27,20 +27,20 @@ pub(crate) enum RebirthError {
     },
 }
 
-impl From<RebirthError> for Fault {
+impl From<RebirthError> for GuestFault {
     fn from(error: RebirthError) -> Self {
         let kind = match &error {
             RebirthError::EmptySecret => ErrorKind::Invalid,
             RebirthError::System { cause, .. } => kind_of(cause),
         };
-        Fault::describe(kind, &error)
+        GuestFault::describe(kind, &error)
     }
 }
 
 /// Performs a rebirth: sets everything that makes this guest different from its siblings. Runs
 /// without an await, so the agent does nothing else in between. A rebirth with the current secret
 /// follows a pause: it renews clock and random generator, and ends nothing.
-pub(crate) fn perform(agent: &Agent, rebirth: Rebirth) -> Result<Reborn, Fault> {
+pub(crate) fn perform(agent: &Agent, rebirth: Rebirth) -> Result<Reborn, GuestFault> {
     let Rebirth { wall_clock_ns, entropy, secret, identity } = rebirth;
     if secret.is_empty() {
         return Err(RebirthError::EmptySecret.into());
@@ -67,7 +67,7 @@ pub(crate) fn perform(agent: &Agent, rebirth: Rebirth) -> Result<Reborn, Fault> 
 /// Closes the connections from before the rebirth a little later. The host waits for the answer and
 /// may send a request at once, and closing a socket is slow new code in a restored guest. Frames
 /// that still arrive on those connections are ignored.
-pub(crate) fn end_old_life(agent: &Rc<Agent>) {
+pub(crate) fn close_old_connections(agent: &Rc<Agent>) {
     let agent = agent.clone();
     tokio::task::spawn_local(async move {
         tokio::time::sleep(limits::OUTLIVED_PAUSE).await;
@@ -86,10 +86,10 @@ fn set_clock(system: &dyn System, wanted_ns: u64) -> std::io::Result<()> {
 }
 
 /// Flushes and freezes the file systems.
-pub(crate) async fn quiesce(agent: &Rc<Agent>, channel: &Channel) -> Result<Frame, Fault> {
+pub(crate) async fn quiesce(agent: &Rc<Agent>, channel: &AgentChannel) -> Result<Frame, GuestFault> {
     // On a blocking thread: a flush may take long.
     let flushed = tokio::task::spawn_blocking(nix::unistd::sync).await;
-    flushed.map_err(|error| Fault::describe(ErrorKind::Failed, &error))?;
+    flushed.map_err(|error| GuestFault::describe(ErrorKind::Failed, &error))?;
     agent.frozen.set(true);
     if let Err(cause) = agent.system.freeze() {
         resume_writes(agent)?;
@@ -109,13 +109,13 @@ pub(crate) async fn quiesce(agent: &Rc<Agent>, channel: &Channel) -> Result<Fram
 }
 
 /// Allows writes again.
-pub(crate) fn thaw(agent: &Rc<Agent>, channel: &Channel) -> Result<Frame, Fault> {
+pub(crate) fn thaw(agent: &Rc<Agent>, channel: &AgentChannel) -> Result<Frame, GuestFault> {
     resume_writes(agent)?;
     Ok(done(channel))
 }
 
 /// Ends the guest, after a short delay for the reply.
-pub(crate) async fn power_off(agent: &Rc<Agent>, channel: &Channel) -> Result<Frame, Fault> {
+pub(crate) async fn power_off(agent: &Rc<Agent>, channel: &AgentChannel) -> Result<Frame, GuestFault> {
     resume_writes(agent)?;
     let agent = agent.clone();
     tokio::task::spawn_local(async move {
@@ -126,8 +126,8 @@ pub(crate) async fn power_off(agent: &Rc<Agent>, channel: &Channel) -> Result<Fr
     Ok(done(channel))
 }
 
-pub(crate) fn done(channel: &Channel) -> Frame {
-    Frame::new(channel.id, Kind::Done, Bytes::new())
+pub(crate) fn done(channel: &AgentChannel) -> Frame {
+    Frame::new(channel.id, FrameKind::Done, Bytes::new())
 }
 
 fn resume_writes(agent: &Agent) -> Result<(), RebirthError> {

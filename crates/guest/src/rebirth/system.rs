@@ -47,30 +47,30 @@ pub trait System {
 /// translated yet. So the files are opened once, at boot, and the open descriptors are sealed with
 /// the guest.
 #[derive(Debug)]
-pub struct Machine {
+pub struct MachineSystem {
     disks: Disks,
-    hostname: Kept,
-    hosts: Kept,
-    machine_id: Kept,
-    generation: Kept,
-    random: entropy::Random,
+    hostname: IdentityFile,
+    hosts: IdentityFile,
+    machine_id: IdentityFile,
+    generation: IdentityFile,
+    random: entropy::RandomDevice,
 }
 
-impl Machine {
+impl MachineSystem {
     /// Opens the files that every rebirth needs. The identity files must be in place already.
     pub fn open() -> io::Result<Self> {
         Ok(Self {
             disks: Disks::look(),
-            hostname: Kept::open("/etc/hostname"),
-            hosts: Kept::open("/etc/hosts"),
-            machine_id: Kept::open("/etc/machine-id"),
-            generation: Kept::open(GENERATION_FILE),
-            random: entropy::Random::open()?,
+            hostname: IdentityFile::open("/etc/hostname"),
+            hosts: IdentityFile::open("/etc/hosts"),
+            machine_id: IdentityFile::open("/etc/machine-id"),
+            generation: IdentityFile::open(GENERATION_FILE),
+            random: entropy::RandomDevice::open()?,
         })
     }
 }
 
-impl System for Machine {
+impl System for MachineSystem {
     fn set_clock(&self, wall_clock_ns: u64) -> io::Result<()> {
         Ok(clock_settime(ClockId::CLOCK_REALTIME, Duration::from_nanos(wall_clock_ns).into())?)
     }
@@ -89,7 +89,7 @@ impl System for Machine {
         self.hosts.overwrite(network::hosts_of(&identity.hostname).as_bytes())?;
         self.machine_id.overwrite(format!("{}\n", identity.machine_id).as_bytes())?;
         match &identity.network {
-            Some(addresses) => network::Addresses::try_from(addresses)?.apply(),
+            Some(addresses) => network::GuestAddresses::try_from(addresses)?.apply(),
             None => Ok(()),
         }
     }
@@ -130,12 +130,12 @@ impl System for Machine {
 
 /// Records instead of acting, for an agent that runs beside other programs.
 #[derive(Debug, Default)]
-pub struct Bystander {
+pub struct RecordingSystem {
     ahead_ns: Cell<i128>,
     identity: RefCell<Option<Identity>>,
 }
 
-impl System for Bystander {
+impl System for RecordingSystem {
     fn set_clock(&self, wanted_ns: u64) -> io::Result<()> {
         self.ahead_ns.set(i128::from(wanted_ns) - i128::from(wall_clock_ns()));
         Ok(())
@@ -183,12 +183,12 @@ fn wall_clock_ns() -> u64 {
 /// A small identity file that stays open. If the sandbox's owner unmounts it, the file below keeps
 /// its contents.
 #[derive(Debug)]
-struct Kept {
+struct IdentityFile {
     path: &'static str,
     file: Option<File>,
 }
 
-impl Kept {
+impl IdentityFile {
     /// Opens a file. If that fails, each write tries again.
     fn open(path: &'static str) -> Self {
         Self { path, file: writable(path).ok() }

@@ -8,12 +8,12 @@ use bytes::{Bytes, BytesMut};
 use pandastack_wire_guest::{Credit, ErrorKind, FRAME_COST_MIN, Frame, Message, Resize, WINDOW_BYTES, frame_cost};
 use tokio::sync::{Notify, mpsc::Permit};
 
-use super::{fault::Fault, held::Held, lanes::Lanes};
+use super::{fault::GuestFault, held::HeldBytes, lanes::Lanes};
 use crate::limits;
 
 /// Why a channel must end early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum EarlyEnd {
     /// The host cancelled it.
     Cancelled,
     /// The host sent more than the window allows.
@@ -22,18 +22,18 @@ pub(crate) enum Fate {
     Full,
 }
 
-impl From<Fate> for Fault {
-    fn from(fate: Fate) -> Self {
+impl From<EarlyEnd> for GuestFault {
+    fn from(fate: EarlyEnd) -> Self {
         match fate {
-            Fate::Cancelled => Fault::new(ErrorKind::Cancelled, "cancelled"),
-            Fate::Overrun => Fault::new(ErrorKind::Invalid, "the input exceeds the flow control window"),
-            Fate::Full => Held::fault(),
+            EarlyEnd::Cancelled => GuestFault::new(ErrorKind::Cancelled, "cancelled"),
+            EarlyEnd::Overrun => GuestFault::new(ErrorKind::Invalid, "the input exceeds the flow control window"),
+            EarlyEnd::Full => HeldBytes::fault(),
         }
     }
 }
 
 /// State of one channel.
-pub(crate) struct Channel {
+pub(crate) struct AgentChannel {
     pub(crate) id: u32,
     lanes: Lanes,
     /// Bytes that the agent may still send.
@@ -46,18 +46,18 @@ pub(crate) struct Channel {
     consumed: Cell<usize>,
     signals: Cell<u64>,
     size: Cell<Option<Resize>>,
-    fate: Cell<Option<Fate>>,
+    fate: Cell<Option<EarlyEnd>>,
     changed: Notify,
 }
 
 /// A place in the bulk lane, and the credit to fill it.
-pub(crate) struct Room<'a> {
-    channel: &'a Channel,
+pub(crate) struct SendPermit<'a> {
+    channel: &'a AgentChannel,
     place: Option<Permit<'a, Frame>>,
     pub(crate) bytes: usize,
 }
 
-impl Room<'_> {
+impl SendPermit<'_> {
     /// Sends data. It is dropped if the connection is gone.
     pub(crate) fn send(self, frame: Frame) {
         assert!(frame.payload.len() <= self.bytes, "{} bytes sent on credit for {}", frame.payload.len(), self.bytes);
@@ -69,7 +69,7 @@ impl Room<'_> {
     }
 }
 
-impl Channel {
+impl AgentChannel {
     pub(crate) fn new(id: u32, lanes: Lanes) -> Self {
         Self {
             id,
@@ -94,17 +94,17 @@ impl Channel {
     }
 
     /// Detaches the channel from its reader: output needs no more credit.
-    pub(crate) fn set_adrift(&self) {
+    pub(crate) fn detach_reader(&self) {
         self.grant(u32::MAX);
         self.credit.set(usize::MAX / 2);
     }
 
     pub(crate) fn put_input(&self, bytes: &[u8], ended: bool) {
         match self.window.get().checked_sub(bytes.len()) {
-            None => self.doom(Fate::Overrun),
+            None => self.end_early(EarlyEnd::Overrun),
             // Input after the end is ignored.
             Some(_) if self.input_ended.get() => {}
-            Some(_) if !self.lanes.held().has_room(bytes.len()) => self.doom(Fate::Full),
+            Some(_) if !self.lanes.held().has_room(bytes.len()) => self.end_early(EarlyEnd::Full),
             Some(window) => {
                 self.window.set(window);
                 self.lanes.held().add(bytes.len());
@@ -133,7 +133,7 @@ impl Channel {
     }
 
     /// Asks the work to end early. The first reason is kept.
-    pub(crate) fn doom(&self, fate: Fate) {
+    pub(crate) fn end_early(&self, fate: EarlyEnd) {
         self.fate.set(self.fate.get().or(Some(fate)));
         self.changed.notify_waiters();
     }
@@ -146,12 +146,12 @@ impl Channel {
         self.changed.notified().await;
     }
 
-    pub(crate) fn fate(&self) -> Option<Fate> {
+    pub(crate) fn fate(&self) -> Option<EarlyEnd> {
         self.fate.get()
     }
 
     /// Waits until the channel must end early.
-    pub(crate) async fn doomed(&self) -> Fate {
+    pub(crate) async fn early_end(&self) -> EarlyEnd {
         loop {
             match self.fate.get() {
                 Some(fate) => return fate,
@@ -204,27 +204,27 @@ impl Channel {
     }
 
     /// Waits for credit and a place in the lane. Use at most `bytes` of it, before the next await.
-    pub(crate) async fn room(&self, bytes: usize) -> Room<'_> {
+    pub(crate) async fn room(&self, bytes: usize) -> SendPermit<'_> {
         loop {
             self.credited().await;
             let place = self.lanes.place().await;
             let bytes = bytes.min(self.credit.get());
             if self.credit.get() >= FRAME_COST_MIN {
-                return Room { channel: self, place, bytes };
+                return SendPermit { channel: self, place, bytes };
             }
         }
     }
 
     /// Waits for credit and a place for one frame of `bytes` bytes. They must be well below half a
     /// window, because the host credits half windows.
-    pub(crate) async fn room_for(&self, bytes: usize) -> Room<'_> {
+    pub(crate) async fn room_for(&self, bytes: usize) -> SendPermit<'_> {
         loop {
             while self.credit.get() < bytes.max(FRAME_COST_MIN) {
                 self.changed().await;
             }
             let place = self.lanes.place().await;
             if self.credit.get() >= bytes.max(FRAME_COST_MIN) {
-                return Room { channel: self, place, bytes };
+                return SendPermit { channel: self, place, bytes };
             }
         }
     }
@@ -241,7 +241,7 @@ impl Channel {
     }
 }
 
-impl Drop for Channel {
+impl Drop for AgentChannel {
     fn drop(&mut self) {
         self.lanes.held().release(self.input.borrow().len());
     }

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use pandastack_wire_guest::{ErrorKind, GENERATION, Hello, Kind, Message, Welcome};
+use pandastack_wire_guest::{ErrorKind, FrameKind, GENERATION, Hello, Message, Welcome};
 use tokio::{
     net::{TcpStream, tcp::OwnedReadHalf},
     task::JoinSet,
@@ -11,27 +11,27 @@ use tokio::{
 
 use super::{
     dispatch::Dispatcher,
-    fault::Fault,
+    fault::GuestFault,
     lanes::{self, Lanes},
-    transport::{Broken, Inlet},
+    transport::{FrameReceiver, ReceiveError},
 };
 use crate::{Agent, limits};
 
 /// Why a connection ended.
-enum End {
+enum ConnectionEnd {
     /// The socket closed or failed.
     Lost,
     /// A rebirth on another connection made this one obsolete.
     Outlived,
     /// The host broke the protocol or does not know the secret.
-    Refused(Fault),
+    Refused(GuestFault),
 }
 
-impl From<Broken> for End {
-    fn from(broken: Broken) -> Self {
+impl From<ReceiveError> for ConnectionEnd {
+    fn from(broken: ReceiveError) -> Self {
         match broken {
-            Broken::Lost => End::Lost,
-            broken => End::Refused(Fault::invalid(&broken)),
+            ReceiveError::Lost => ConnectionEnd::Lost,
+            broken => ConnectionEnd::Refused(GuestFault::invalid(&broken)),
         }
     }
 }
@@ -44,21 +44,21 @@ pub(super) async fn run(stream: TcpStream, agent: Rc<Agent>) {
     let (lanes, outlet) = lanes::open();
     let mut writer = JoinSet::new();
     writer.spawn_local(outlet.run(sink));
-    let mut inlet = Inlet::new(socket);
+    let mut inlet = FrameReceiver::new(socket);
     let mut dispatcher = Dispatcher::new(agent.clone(), lanes.clone());
     match converse(&mut inlet, &mut dispatcher, &agent, &lanes).await {
-        End::Refused(fault) => {
+        ConnectionEnd::Refused(fault) => {
             lanes.try_control(fault.frame(0));
             dispatcher.abort().await;
             // The writer ends after the frames of the last sender.
             drop(lanes);
             let _ = tokio::time::timeout(limits::FAREWELL_WITHIN, writer.join_next()).await;
         }
-        End::Lost => {
+        ConnectionEnd::Lost => {
             writer.shutdown().await;
-            dispatcher.wind_up().await;
+            dispatcher.finish_after_loss().await;
         }
-        End::Outlived => {
+        ConnectionEnd::Outlived => {
             let close = async {
                 writer.shutdown().await;
                 // The peer no longer exists, so a reset replaces the orderly close.
@@ -66,25 +66,30 @@ pub(super) async fn run(stream: TcpStream, agent: Rc<Agent>) {
                 let _ = socket.as_ref().set_zero_linger();
                 drop(socket);
             };
-            tokio::join!(close, dispatcher.wind_up());
+            tokio::join!(close, dispatcher.finish_after_loss());
         }
     }
 }
 
 /// Receives frames until the connection ends.
-async fn converse(inlet: &mut Inlet<OwnedReadHalf>, dispatcher: &mut Dispatcher, agent: &Agent, lanes: &Lanes) -> End {
+async fn converse(
+    inlet: &mut FrameReceiver<OwnedReadHalf>,
+    dispatcher: &mut Dispatcher,
+    agent: &Agent,
+    lanes: &Lanes,
+) -> ConnectionEnd {
     let greeted = tokio::time::timeout(limits::HELLO_WITHIN, greet(inlet, agent, lanes)).await;
-    if let Err(end) = greeted.unwrap_or(Err(End::Lost)) {
+    if let Err(end) = greeted.unwrap_or(Err(ConnectionEnd::Lost)) {
         return end;
     }
     loop {
         loop {
             match inlet.ready() {
                 // Sent before the seal and read after it: the frame was meant for the source.
-                Ok(Some(_)) if dispatcher.is_outlived() => return End::Outlived,
+                Ok(Some(_)) if dispatcher.is_outlived() => return ConnectionEnd::Outlived,
                 Ok(Some(frame)) => {
                     if let Err(fault) = dispatcher.accept(frame).await {
-                        return End::Refused(fault);
+                        return ConnectionEnd::Refused(fault);
                     }
                 }
                 Ok(None) => break,
@@ -92,7 +97,7 @@ async fn converse(inlet: &mut Inlet<OwnedReadHalf>, dispatcher: &mut Dispatcher,
             }
         }
         if dispatcher.is_outlived() {
-            return End::Outlived;
+            return ConnectionEnd::Outlived;
         }
         tokio::select! {
             received = inlet.fill() => {
@@ -107,14 +112,14 @@ async fn converse(inlet: &mut Inlet<OwnedReadHalf>, dispatcher: &mut Dispatcher,
 }
 
 /// Waits for the first frame, which must be a `Hello` with our secret.
-async fn greet(inlet: &mut Inlet<OwnedReadHalf>, agent: &Agent, lanes: &Lanes) -> Result<(), End> {
+async fn greet(inlet: &mut FrameReceiver<OwnedReadHalf>, agent: &Agent, lanes: &Lanes) -> Result<(), ConnectionEnd> {
     let frame = inlet.next().await?;
-    if frame.kind != Kind::Hello {
-        return Err(End::Refused(Fault::new(ErrorKind::Invalid, "the first frame must be Hello")));
+    if frame.kind != FrameKind::Hello {
+        return Err(ConnectionEnd::Refused(GuestFault::new(ErrorKind::Invalid, "the first frame must be Hello")));
     }
-    let hello = Hello::parse(&frame.payload).map_err(|error| End::Refused(Fault::invalid(&error)))?;
+    let hello = Hello::parse(&frame.payload).map_err(|error| ConnectionEnd::Refused(GuestFault::invalid(&error)))?;
     if !agent.knows(&hello.secret) {
-        return Err(End::Refused(Fault::new(ErrorKind::Secret, "wrong secret")));
+        return Err(ConnectionEnd::Refused(GuestFault::new(ErrorKind::Secret, "wrong secret")));
     }
     inlet.trust();
     let agent = env!("CARGO_PKG_VERSION").to_owned();

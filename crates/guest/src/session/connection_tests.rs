@@ -1,6 +1,6 @@
 //! Tests of `connection`: a whole agent behind a socket on loopback.
 
-use pandastack_wire_guest::{Decoder, Error, Frame, Path, Write};
+use pandastack_wire_guest::{Decoder, Error, Frame, PathMessage, WriteFile};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::rebirth::Bystander;
+use crate::rebirth::RecordingSystem;
 
 /// The host's end of a connection.
 struct Client {
@@ -46,7 +46,7 @@ impl Client {
 /// Runs a test's body with one connection to an agent, which must have ended when the body returns.
 fn with_connection(body: impl AsyncFnOnce(&Rc<Agent>, Client)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let agent = Agent::new(b"secret".to_vec(), 0, Box::new(Bystander::default())).unwrap();
+    let agent = Agent::new(b"secret".to_vec(), 0, Box::new(RecordingSystem::default())).unwrap();
     runtime.block_on(LocalSet::new().run_until(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -64,11 +64,11 @@ fn hello(secret: &[u8]) -> Frame {
 #[test]
 fn requests_that_come_with_hello_are_answered() {
     with_connection(async |_, mut client| {
-        let stat = |channel| Path { path: "/".to_owned() }.frame(channel, Kind::Stat);
+        let stat = |channel| PathMessage { path: "/".to_owned() }.frame(channel, FrameKind::Stat);
         client.send(&[hello(b"secret"), stat(3), stat(4)]).await;
         let kinds = [client.next().await, client.next().await, client.next().await];
         let kinds = kinds.map(|frame| frame.map(|frame| (frame.channel, frame.kind)));
-        assert_eq!(kinds, [Some((0, Kind::Welcome)), Some((3, Kind::Meta)), Some((4, Kind::Meta))]);
+        assert_eq!(kinds, [Some((0, FrameKind::Welcome)), Some((3, FrameKind::Meta)), Some((4, FrameKind::Meta))]);
     });
 }
 
@@ -83,7 +83,7 @@ fn a_wrong_secret_is_refused() {
 #[test]
 fn another_first_frame_is_refused() {
     with_connection(async |_, mut client| {
-        client.send(&[Frame::new(1, Kind::Ping, bytes::Bytes::new())]).await;
+        client.send(&[Frame::new(1, FrameKind::Ping, bytes::Bytes::new())]).await;
         client.is_refused(ErrorKind::Invalid).await;
     });
 }
@@ -102,9 +102,9 @@ fn a_breach_of_the_protocol_ends_what_runs() {
     with_connection(async |agent, mut client| {
         // Writes wait while file systems are frozen.
         agent.frozen.set(true);
-        let write = Write { path: "/nowhere/at/all".to_owned(), mode: None }.frame(1);
+        let write = WriteFile { path: "/nowhere/at/all".to_owned(), mode: None }.frame(1);
         client.send(&[hello(b"secret"), write.clone(), write]).await;
-        assert_eq!(client.next().await.map(|frame| frame.kind), Some(Kind::Welcome));
+        assert_eq!(client.next().await.map(|frame| frame.kind), Some(FrameKind::Welcome));
         client.is_refused(ErrorKind::Invalid).await;
     });
 }
@@ -113,8 +113,8 @@ fn a_breach_of_the_protocol_ends_what_runs() {
 fn a_lost_connection_ends_its_requests() {
     with_connection(async |agent, mut client| {
         agent.frozen.set(true);
-        client.send(&[hello(b"secret"), Write { path: "/nowhere/at/all".to_owned(), mode: None }.frame(1)]).await;
-        assert_eq!(client.next().await.map(|frame| frame.kind), Some(Kind::Welcome));
+        client.send(&[hello(b"secret"), WriteFile { path: "/nowhere/at/all".to_owned(), mode: None }.frame(1)]).await;
+        assert_eq!(client.next().await.map(|frame| frame.kind), Some(FrameKind::Welcome));
         drop(client);
     });
 }

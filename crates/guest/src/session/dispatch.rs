@@ -9,29 +9,30 @@ use std::{
 };
 
 use pandastack_wire_guest::{
-    Attach, Chmod, CodeClose, CodeOpen, CodeRun, Credit, ErrorKind, Feed, Forget, Frame, Kind, MakeDir, Message, Move,
-    Path, Read, Rebirth, Resize, Signal, Spawn, Start, Tell, Volumes, Walk, Watch, Which, Write,
+    AttachProcess, CodeClose, CodeOpen, CodeRun, CreateDir, Credit, ErrorKind, ForgetProcess, Frame, FrameKind,
+    ListProcesses, Message, PathMessage, ReadFile, Rebirth, RenamePath, Resize, SetMode, Signal, SignalProcess,
+    SpawnProcess, StartProcess, VolumeDevices, WalkDir, WatchPath, WriteFile, WriteStdin,
 };
 use tokio::{sync::Notify, task::JoinSet};
 
 use super::{
-    channel::{Channel, Fate},
-    fault::Fault,
-    held::Held,
+    channel::{AgentChannel, EarlyEnd},
+    fault::GuestFault,
+    held::HeldBytes,
     lanes::Lanes,
 };
 use crate::{Agent, code, exec, figures, files, limits, ports, processes, rebirth, volumes};
 
 /// What happens to a channel's work when the connection is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
+enum WorkKind {
     /// A process or a cell, which a rebirth may save.
     Process,
     /// Any other request, which is cancelled.
     Request,
 }
 
-type Channels = Rc<RefCell<BTreeMap<u32, (Work, Rc<Channel>)>>>;
+type Channels = Rc<RefCell<BTreeMap<u32, (WorkKind, Rc<AgentChannel>)>>>;
 
 /// The handlers of one connection and the channels they work on.
 pub(super) struct Dispatcher {
@@ -68,24 +69,24 @@ impl Dispatcher {
     }
 
     /// Handles one frame. An error is a protocol violation by the host and ends the connection.
-    pub(super) async fn accept(&mut self, frame: Frame) -> Result<(), Fault> {
+    pub(super) async fn accept(&mut self, frame: Frame) -> Result<(), GuestFault> {
         let id = frame.channel;
         match frame.kind {
-            Kind::Ping => self.lanes.control(Frame::new(id, Kind::Pong, bytes::Bytes::new())).await,
-            Kind::Rebirth => self.be_reborn(&frame).await,
-            Kind::Stdin | Kind::Data => {
+            FrameKind::Ping => self.lanes.control(Frame::new(id, FrameKind::Pong, bytes::Bytes::new())).await,
+            FrameKind::Rebirth => self.be_reborn(&frame).await,
+            FrameKind::Stdin | FrameKind::Data => {
                 self.with(id, |channel| channel.put_input(&frame.payload, frame.flags.is_end()))
             }
-            Kind::Cancel => self.with(id, |channel| channel.doom(Fate::Cancelled)),
-            Kind::Credit => {
+            FrameKind::Cancel => self.with(id, |channel| channel.end_early(EarlyEnd::Cancelled)),
+            FrameKind::Credit => {
                 let Credit { bytes } = parse(&frame)?;
                 self.with(id, |channel| channel.grant(bytes));
             }
-            Kind::Signal => {
+            FrameKind::Signal => {
                 let Signal { number } = parse(&frame)?;
                 self.with(id, |channel| channel.put_signal(number));
             }
-            Kind::Resize => {
+            FrameKind::Resize => {
                 let size: Resize = parse(&frame)?;
                 self.with(id, |channel| channel.put_size(size));
             }
@@ -95,69 +96,71 @@ impl Dispatcher {
     }
 
     /// Opens a channel for a request.
-    fn open(&mut self, frame: Frame) -> Result<(), Fault> {
+    fn open(&mut self, frame: Frame) -> Result<(), GuestFault> {
         let id = frame.channel;
         if self.channels.borrow().contains_key(&id) {
-            return Err(Fault::new(ErrorKind::Invalid, format!("channel {id} is in use")));
+            return Err(GuestFault::new(ErrorKind::Invalid, format!("channel {id} is in use")));
         }
         if self.channels.borrow().len() >= limits::CHANNELS_MAX {
             let text = format!("{} channels are already open", limits::CHANNELS_MAX);
-            self.lanes.try_control(Fault::new(ErrorKind::Full, text).frame(id));
+            self.lanes.try_control(GuestFault::new(ErrorKind::Full, text).frame(id));
             return Ok(());
         }
         if !self.lanes.held().has_room(frame.payload.len()) {
-            self.lanes.try_control(Held::fault().frame(id));
+            self.lanes.try_control(HeldBytes::fault().frame(id));
             return Ok(());
         }
         match frame.kind {
-            Kind::Start => self.begin(frame, Work::Process, async |agent, channel, frame| {
-                exec::run(agent, channel, parse::<Start>(frame)?).await
+            FrameKind::Start => self.begin(frame, WorkKind::Process, async |agent, channel, frame| {
+                exec::run(agent, channel, parse::<StartProcess>(frame)?).await
             }),
-            Kind::Read => self.begin(frame, Work::Request, async |_, channel, frame| {
-                files::read(channel, parse::<Read>(frame)?).await
+            FrameKind::Read => self.begin(frame, WorkKind::Request, async |_, channel, frame| {
+                files::read(channel, parse::<ReadFile>(frame)?).await
             }),
-            Kind::Write => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::write(agent, channel, parse::<Write>(frame)?).await
+            FrameKind::Write => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
+                files::write(agent, channel, parse::<WriteFile>(frame)?).await
             }),
-            Kind::List => {
-                self.begin(frame, Work::Request, async |_, channel, frame| files::list(channel, path(frame)?).await)
+            FrameKind::List => {
+                self.begin(frame, WorkKind::Request, async |_, channel, frame| files::list(channel, path(frame)?).await)
             }
-            Kind::Stat => {
-                self.begin(frame, Work::Request, async |_, channel, frame| files::stat(channel, path(frame)?))
+            FrameKind::Stat => {
+                self.begin(frame, WorkKind::Request, async |_, channel, frame| files::stat(channel, path(frame)?))
             }
-            Kind::Delete => self.begin(frame, Work::Request, async |agent, channel, frame| {
+            FrameKind::Delete => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
                 files::delete(agent, channel, path(frame)?).await
             }),
-            Kind::CodeOpen => self.begin(frame, Work::Request, async |agent, channel, frame| {
+            FrameKind::CodeOpen => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
                 code::open(agent, channel, parse::<CodeOpen>(frame)?).await
             }),
-            Kind::CodeSessions => {
-                self.begin(frame, Work::Request, async |agent, channel, _| Ok(code::list(agent, channel)))
+            FrameKind::CodeSessions => {
+                self.begin(frame, WorkKind::Request, async |agent, channel, _| Ok(code::list(agent, channel)))
             }
-            Kind::CodeClose => self.begin(frame, Work::Request, async |agent, channel, frame| {
+            FrameKind::CodeClose => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
                 code::close(agent, channel, &parse::<CodeClose>(frame)?)
             }),
-            Kind::CodeRun => self.begin(frame, Work::Process, async |agent, channel, frame| {
+            FrameKind::CodeRun => self.begin(frame, WorkKind::Process, async |agent, channel, frame| {
                 code::run(agent, channel, parse::<CodeRun>(frame)?).await
             }),
-            Kind::Ports => {
-                self.begin(frame, Work::Request, async |agent, channel, _| Ok(ports::list(agent).frame(channel.id)))
+            FrameKind::Ports => {
+                self.begin(frame, WorkKind::Request, async |agent, channel, _| Ok(ports::list(agent).frame(channel.id)))
             }
-            Kind::Measure => {
-                self.begin(frame, Work::Request, async |_, channel, _| Ok(figures::measure().frame(channel.id)))
+            FrameKind::Measure => {
+                self.begin(frame, WorkKind::Request, async |_, channel, _| Ok(figures::measure().frame(channel.id)))
             }
-            Kind::Quiesce => {
-                self.begin(frame, Work::Request, async |agent, channel, _| rebirth::quiesce(agent, channel).await)
+            FrameKind::Quiesce => {
+                self.begin(frame, WorkKind::Request, async |agent, channel, _| rebirth::quiesce(agent, channel).await)
             }
-            Kind::Thaw => self.begin(frame, Work::Request, async |agent, channel, _| rebirth::thaw(agent, channel)),
-            Kind::Mount => self.begin(frame, Work::Request, async |agent, channel, frame| {
+            FrameKind::Thaw => {
+                self.begin(frame, WorkKind::Request, async |agent, channel, _| rebirth::thaw(agent, channel))
+            }
+            FrameKind::Mount => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
                 volumes::mount(agent, channel, volumes_of(frame)?).await
             }),
-            Kind::Grow => self.begin(frame, Work::Request, async |agent, channel, frame| {
+            FrameKind::Grow => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
                 volumes::grow(agent, channel, volumes_of(frame)?).await
             }),
-            Kind::PowerOff => {
-                self.begin(frame, Work::Request, async |agent, channel, _| rebirth::power_off(agent, channel).await)
+            FrameKind::PowerOff => {
+                self.begin(frame, WorkKind::Request, async |agent, channel, _| rebirth::power_off(agent, channel).await)
             }
             other => return self.open_more(other, frame),
         }
@@ -165,78 +168,78 @@ impl Dispatcher {
     }
 
     /// Opens a channel for a request of generation 3.
-    fn open_more(&mut self, kind: Kind, frame: Frame) -> Result<(), Fault> {
+    fn open_more(&mut self, kind: FrameKind, frame: Frame) -> Result<(), GuestFault> {
         match kind {
-            Kind::Spawn => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::spawn(agent, channel, parse::<Spawn>(frame)?).await
+            FrameKind::Spawn => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
+                processes::spawn(agent, channel, parse::<SpawnProcess>(frame)?).await
             }),
-            Kind::Processes => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::list(agent, channel, parse::<Which>(frame)?)
+            FrameKind::Processes => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
+                processes::list(agent, channel, parse::<ListProcesses>(frame)?)
             }),
-            Kind::Attach => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::attach(agent, channel, parse::<Attach>(frame)?).await
+            FrameKind::Attach => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
+                processes::attach(agent, channel, parse::<AttachProcess>(frame)?).await
             }),
-            Kind::Feed => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::feed(agent, channel, parse::<Feed>(frame)?).await
+            FrameKind::WriteStdin => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
+                processes::feed(agent, channel, parse::<WriteStdin>(frame)?).await
             }),
-            Kind::Tell => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::tell(agent, channel, parse::<Tell>(frame)?)
+            FrameKind::SignalProcess => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
+                processes::tell(agent, channel, parse::<SignalProcess>(frame)?)
             }),
-            Kind::Forget => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::forget(agent, channel, parse::<Forget>(frame)?)
+            FrameKind::Forget => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
+                processes::forget(agent, channel, parse::<ForgetProcess>(frame)?)
             }),
-            Kind::MakeDir => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::make_dir(agent, channel, parse::<MakeDir>(frame)?).await
+            FrameKind::MakeDir => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
+                files::make_dir(agent, channel, parse::<CreateDir>(frame)?).await
             }),
-            Kind::Move => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::move_path(agent, channel, parse::<Move>(frame)?).await
+            FrameKind::Move => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
+                files::move_path(agent, channel, parse::<RenamePath>(frame)?).await
             }),
-            Kind::Chmod => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::chmod(agent, channel, parse::<Chmod>(frame)?).await
+            FrameKind::Chmod => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
+                files::chmod(agent, channel, parse::<SetMode>(frame)?).await
             }),
-            Kind::Walk => self.begin(frame, Work::Request, async |_, channel, frame| {
-                files::walk(channel, parse::<Walk>(frame)?).await
+            FrameKind::Walk => self.begin(frame, WorkKind::Request, async |_, channel, frame| {
+                files::walk(channel, parse::<WalkDir>(frame)?).await
             }),
-            Kind::Watch => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::watch(agent, channel, parse::<Watch>(frame)?).await
+            FrameKind::Watch => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
+                files::watch(agent, channel, parse::<WatchPath>(frame)?).await
             }),
-            Kind::Pack => {
-                self.begin(frame, Work::Request, async |_, channel, frame| files::pack(channel, path(frame)?).await)
+            FrameKind::Pack => {
+                self.begin(frame, WorkKind::Request, async |_, channel, frame| files::pack(channel, path(frame)?).await)
             }
-            Kind::Unpack => self.begin(frame, Work::Request, async |agent, channel, frame| {
+            FrameKind::Unpack => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
                 files::unpack(agent, channel, path(frame)?).await
             }),
-            other => return Err(Fault::new(ErrorKind::Invalid, format!("unexpected {other:?} frame"))),
+            other => return Err(GuestFault::new(ErrorKind::Invalid, format!("unexpected {other:?} frame"))),
         }
         Ok(())
     }
 
-    /// Runs a request's work on its new channel. `Work::Request` is dropped when the host cancels;
-    /// a process or a cell handles the cancel itself.
-    fn begin<F>(&mut self, frame: Frame, work: Work, answer: F)
+    /// Runs a request's work on its new channel. `WorkKind::Request` is dropped when the host
+    /// cancels; a process or a cell handles the cancel itself.
+    fn begin<F>(&mut self, frame: Frame, work: WorkKind, answer: F)
     where
-        F: AsyncFnOnce(&Rc<Agent>, &Rc<Channel>, &Frame) -> Result<Frame, Fault> + 'static,
+        F: AsyncFnOnce(&Rc<Agent>, &Rc<AgentChannel>, &Frame) -> Result<Frame, GuestFault> + 'static,
     {
-        let channel = Rc::new(Channel::new(frame.channel, self.lanes.clone()));
+        let channel = Rc::new(AgentChannel::new(frame.channel, self.lanes.clone()));
         self.channels.borrow_mut().insert(channel.id, (work, channel.clone()));
         let (agent, held, request_bytes) = (self.agent.clone(), self.lanes.held().clone(), frame.payload.len());
         held.add(request_bytes);
         // Made here and not in the task, which may be dropped before it runs.
-        let ending = Ending { channels: self.channels.clone(), channel: channel.clone(), held, request_bytes };
+        let ending = ChannelEnding { channels: self.channels.clone(), channel: channel.clone(), held, request_bytes };
         self.tasks.spawn_local(async move {
             let outcome = match work {
-                Work::Process => answer(&agent, &channel, &frame).await,
-                Work::Request => tokio::select! {
+                WorkKind::Process => answer(&agent, &channel, &frame).await,
+                WorkKind::Request => tokio::select! {
                     biased;
                     outcome = answer(&agent, &channel, &frame) => outcome,
-                    fate = channel.doomed() => Err(fate.into()),
+                    fate = channel.early_end() => Err(fate.into()),
                 },
             };
             ending.finish(outcome).await;
         });
     }
 
-    fn with(&self, id: u32, act: impl FnOnce(&Channel)) {
+    fn with(&self, id: u32, act: impl FnOnce(&AgentChannel)) {
         // A frame for a channel that has just ended is not an error: the host could not know.
         if let Some((_, channel)) = self.channels.borrow().get(&id) {
             act(channel);
@@ -256,17 +259,17 @@ impl Dispatcher {
         };
         self.lanes.control(reply).await;
         if is_new_life {
-            rebirth::end_old_life(&self.agent);
+            rebirth::close_old_connections(&self.agent);
         }
     }
 
     /// Ends the connection's work after its loss. Requests end at once. Processes wait a short time
     /// for a rebirth, which shows that this guest is a copy: then they continue without a reader.
-    pub(super) async fn wind_up(mut self) {
+    pub(super) async fn finish_after_loss(mut self) {
         for (work, channel) in self.channels.borrow().values() {
             match work {
-                Work::Process => channel.set_adrift(),
-                Work::Request => channel.doom(Fate::Cancelled),
+                WorkKind::Process => channel.detach_reader(),
+                WorkKind::Request => channel.end_early(EarlyEnd::Cancelled),
             }
         }
         let mut tasks = std::mem::take(&mut self.tasks);
@@ -293,29 +296,29 @@ async fn all_done(tasks: &mut JoinSet<()>) {
     while tasks.join_next().await.is_some() {}
 }
 
-fn parse<M: Message>(frame: &Frame) -> Result<M, Fault> {
-    M::parse(&frame.payload).map_err(|error| Fault::invalid(&error))
+fn parse<M: Message>(frame: &Frame) -> Result<M, GuestFault> {
+    M::parse(&frame.payload).map_err(|error| GuestFault::invalid(&error))
 }
 
-fn path(frame: &Frame) -> Result<Path, Fault> {
-    Path::parse(frame.kind, &frame.payload).map_err(|error| Fault::invalid(&error))
+fn path(frame: &Frame) -> Result<PathMessage, GuestFault> {
+    PathMessage::parse(frame.kind, &frame.payload).map_err(|error| GuestFault::invalid(&error))
 }
 
-fn volumes_of(frame: &Frame) -> Result<Volumes, Fault> {
-    Volumes::parse(frame.kind, &frame.payload).map_err(|error| Fault::invalid(&error))
+fn volumes_of(frame: &Frame) -> Result<VolumeDevices, GuestFault> {
+    VolumeDevices::parse(frame.kind, &frame.payload).map_err(|error| GuestFault::invalid(&error))
 }
 
 /// Frees a channel's number and sends its terminal frame, however the work ends.
-struct Ending {
+struct ChannelEnding {
     channels: Channels,
-    channel: Rc<Channel>,
-    held: Held,
+    channel: Rc<AgentChannel>,
+    held: HeldBytes,
     /// Size of the request, which stays in memory during its work.
     request_bytes: usize,
 }
 
-impl Ending {
-    async fn finish(self, outcome: Result<Frame, Fault>) {
+impl ChannelEnding {
+    async fn finish(self, outcome: Result<Frame, GuestFault>) {
         let place = self.channel.lanes().place().await;
         // Freed first: the host may reuse the number as soon as it has the frame.
         self.channels.borrow_mut().remove(&self.channel.id);
@@ -325,12 +328,12 @@ impl Ending {
     }
 }
 
-impl Drop for Ending {
+impl Drop for ChannelEnding {
     fn drop(&mut self) {
         self.held.release(self.request_bytes);
         let unfinished = self.channels.borrow_mut().remove(&self.channel.id).is_some();
         if unfinished && std::thread::panicking() {
-            let fault = Fault::new(ErrorKind::Failed, "internal error of the guest agent");
+            let fault = GuestFault::new(ErrorKind::Failed, "internal error of the guest agent");
             self.channel.lanes().try_control(fault.frame(self.channel.id));
         }
     }

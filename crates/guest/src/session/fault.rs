@@ -4,12 +4,12 @@ use pandastack_wire_guest::{Error, ErrorKind, Frame, Message};
 
 /// A failed request as the host sees it.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct GuestFault {
     kind: ErrorKind,
     text: String,
 }
 
-impl Fault {
+impl GuestFault {
     pub(crate) fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
     }

@@ -5,14 +5,14 @@ use std::{cell::Cell, rc::Rc};
 
 use pandastack_wire_guest::ErrorKind;
 
-use super::fault::Fault;
+use super::fault::GuestFault;
 use crate::limits::HELD_BYTES_MAX;
 
 /// The count of one connection, shared by its channels.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Held(Rc<Cell<usize>>);
+pub(crate) struct HeldBytes(Rc<Cell<usize>>);
 
-impl Held {
+impl HeldBytes {
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.0.get().saturating_add(bytes) <= HELD_BYTES_MAX
     }
@@ -26,9 +26,9 @@ impl Held {
     }
 
     /// Makes the fault for a channel that exceeds the limit.
-    pub(crate) fn fault() -> Fault {
+    pub(crate) fn fault() -> GuestFault {
         let text = format!("more than {HELD_BYTES_MAX} bytes are waiting on this connection; send less at once");
-        Fault::new(ErrorKind::Full, text)
+        GuestFault::new(ErrorKind::Full, text)
     }
 
     #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio::{
     sync::mpsc::{self, Permit, Receiver, Sender},
 };
 
-use super::held::Held;
+use super::held::HeldBytes;
 use crate::limits;
 
 /// The senders' ends. After the connection is gone, frames are dropped and no sender blocks.
@@ -18,20 +18,20 @@ use crate::limits;
 pub(crate) struct Lanes {
     control: Sender<Frame>,
     bulk: Sender<Frame>,
-    held: Held,
+    held: HeldBytes,
 }
 
 /// The socket's end.
-pub(crate) struct Outlet {
+pub(crate) struct LaneReceiver {
     control: Receiver<Frame>,
     bulk: Receiver<Frame>,
 }
 
 /// Makes the lanes of one connection.
-pub(crate) fn open() -> (Lanes, Outlet) {
+pub(crate) fn open() -> (Lanes, LaneReceiver) {
     let (control, control_rx) = mpsc::channel(limits::CONTROL_FRAMES_MAX);
     let (bulk, bulk_rx) = mpsc::channel(limits::BULK_FRAMES_MAX);
-    (Lanes { control, bulk, held: Held::default() }, Outlet { control: control_rx, bulk: bulk_rx })
+    (Lanes { control, bulk, held: HeldBytes::default() }, LaneReceiver { control: control_rx, bulk: bulk_rx })
 }
 
 impl Lanes {
@@ -46,7 +46,7 @@ impl Lanes {
     }
 
     /// Returns the count of bytes that the peer holds in our memory.
-    pub(crate) fn held(&self) -> &Held {
+    pub(crate) fn held(&self) -> &HeldBytes {
         &self.held
     }
 
@@ -56,7 +56,7 @@ impl Lanes {
     }
 }
 
-impl Outlet {
+impl LaneReceiver {
     /// Writes frames until all senders are gone or the socket fails. After that, senders no longer
     /// block, so processes without a reader can continue.
     pub(crate) async fn run(mut self, mut socket: OwnedWriteHalf) {

@@ -13,9 +13,9 @@ use std::{convert::Infallible, rc::Rc, time::Duration};
 
 use tokio::{net::TcpListener, task::JoinSet};
 
-pub(crate) use channel::{Channel, Fate};
-pub(crate) use fault::{Fault, kind_of};
-pub(crate) use lanes::{Outlet, open as open_lanes};
+pub(crate) use channel::{AgentChannel, EarlyEnd};
+pub(crate) use fault::{GuestFault, kind_of};
+pub(crate) use lanes::{LaneReceiver, open as open_lanes};
 
 use crate::{Agent, limits};
 

@@ -8,7 +8,7 @@ use crate::limits;
 
 /// Why no more frames arrive.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Broken {
+pub(super) enum ReceiveError {
     #[error("the socket closed or failed")]
     Lost,
     #[error("frame of {length} bytes before Hello is larger than {}", limits::HELLO_BYTES_MAX)]
@@ -18,13 +18,13 @@ pub(super) enum Broken {
 }
 
 /// Receives frames.
-pub(super) struct Inlet<R> {
+pub(super) struct FrameReceiver<R> {
     socket: R,
     decoder: Decoder,
     is_trusted: bool,
 }
 
-impl<R: AsyncRead + Unpin> Inlet<R> {
+impl<R: AsyncRead + Unpin> FrameReceiver<R> {
     /// Receives from an unauthenticated peer: frames must be short until `trust`.
     pub(super) fn new(socket: R) -> Self {
         Self { socket, decoder: Decoder::default(), is_trusted: false }
@@ -36,27 +36,27 @@ impl<R: AsyncRead + Unpin> Inlet<R> {
     }
 
     /// Returns the next frame that is already received.
-    pub(super) fn ready(&mut self) -> Result<Option<Frame>, Broken> {
+    pub(super) fn ready(&mut self) -> Result<Option<Frame>, ReceiveError> {
         if let Some(length) = self.decoder.buffer().first_chunk::<4>() {
             let length = u32::from_le_bytes(*length);
             if !self.is_trusted && length as usize > limits::HELLO_BYTES_MAX {
-                return Err(Broken::TooLong { length });
+                return Err(ReceiveError::TooLong { length });
             }
         }
         Ok(self.decoder.next_frame()?)
     }
 
     /// Waits for bytes. Cancel-safe.
-    pub(super) async fn fill(&mut self) -> Result<(), Broken> {
+    pub(super) async fn fill(&mut self) -> Result<(), ReceiveError> {
         self.decoder.buffer().reserve(limits::RECEIVE_BYTES_MIN);
         match self.socket.read_buf(self.decoder.buffer()).await {
-            Ok(0) | Err(_) => Err(Broken::Lost),
+            Ok(0) | Err(_) => Err(ReceiveError::Lost),
             Ok(_) => Ok(()),
         }
     }
 
     /// Waits for the next frame.
-    pub(super) async fn next(&mut self) -> Result<Frame, Broken> {
+    pub(super) async fn next(&mut self) -> Result<Frame, ReceiveError> {
         loop {
             if let Some(frame) = self.ready()? {
                 return Ok(frame);
@@ -73,13 +73,13 @@ impl<R: AsyncRead + Unpin> Inlet<R> {
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
-    use pandastack_wire_guest::Kind;
+    use pandastack_wire_guest::FrameKind;
     use tokio::io::AsyncWriteExt;
 
     use super::*;
 
     fn frame(channel: u32, bytes: usize) -> Frame {
-        Frame::new(channel, Kind::Stdin, vec![7; bytes])
+        Frame::new(channel, FrameKind::Stdin, vec![7; bytes])
     }
 
     fn encoded(frames: &[Frame]) -> BytesMut {
@@ -95,11 +95,11 @@ mod tests {
         let bytes = encoded(&frames);
         let send = async move { there.write_all(&bytes).await.unwrap() };
         let receive = async {
-            let mut inlet = Inlet::new(here);
+            let mut inlet = FrameReceiver::new(here);
             for expected in &frames {
                 assert_eq!(&inlet.next().await.unwrap(), expected);
             }
-            assert_eq!(inlet.next().await, Err(Broken::Lost), "the other end has gone");
+            assert_eq!(inlet.next().await, Err(ReceiveError::Lost), "the other end has gone");
         };
         tokio::join!(send, receive);
     }
@@ -107,7 +107,7 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn a_dropped_wait_loses_nothing() {
         let (mut there, here) = tokio::io::duplex(4096);
-        let mut inlet = Inlet::new(here);
+        let mut inlet = FrameReceiver::new(here);
         let bytes = encoded(&[frame(1, 100)]);
         let (first, rest) = bytes.split_at(50);
         there.write_all(first).await.unwrap();
@@ -132,13 +132,13 @@ mod tests {
         let long = frame(1, limits::HELLO_BYTES_MAX + 1);
         for trusted in [false, true] {
             let (mut there, here) = tokio::io::duplex(64 * 1024);
-            let mut inlet = Inlet::new(here);
+            let mut inlet = FrameReceiver::new(here);
             if trusted {
                 inlet.trust();
             }
             there.write_all(&encoded(std::slice::from_ref(&long))).await.unwrap();
             let length = u32::try_from(long.payload.len()).unwrap();
-            let expected = if trusted { Ok(long.clone()) } else { Err(Broken::TooLong { length }) };
+            let expected = if trusted { Ok(long.clone()) } else { Err(ReceiveError::TooLong { length }) };
             assert_eq!(inlet.next().await, expected, "trusted: {trusted}");
         }
     }
@@ -146,7 +146,7 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn what_is_no_frame_ends_it() {
         let (mut there, here) = tokio::io::duplex(64);
-        let mut inlet = Inlet::new(here);
+        let mut inlet = FrameReceiver::new(here);
         inlet.trust();
         there.write_all(&[0xff; 12]).await.unwrap();
         assert_eq!(inlet.next().await, Err(FrameError::Length { length: u32::MAX.into() }.into()));

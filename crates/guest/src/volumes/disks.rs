@@ -19,12 +19,12 @@ use nix::{
     sys::stat::{Mode, SFlag, major, makedev, minor, mknod},
 };
 use pandastack_sys::init;
-use pandastack_wire_guest::Volume;
+use pandastack_wire_guest::VolumeDevice;
 
 use super::{
-    VolumeError,
-    ext4::{Extent, extent},
-    mounts::{Mounted, mounted},
+    GuestVolumeError,
+    ext4::{Ext4Size, extent},
+    mounts::{DeviceMount, mounted},
 };
 use crate::limits;
 
@@ -40,13 +40,13 @@ const FIRST_LETTER: u8 = b'b';
 /// The disks with a serial number. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Disks {
-    by_serial: Arc<BTreeMap<String, Disk>>,
+    by_serial: Arc<BTreeMap<String, SerialDisk>>,
     /// Whether a volume was ever mounted. Otherwise there is nothing to search for.
     used: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Debug)]
-struct Disk {
+struct SerialDisk {
     /// The kernel's name, as `vdb`.
     name: String,
     /// Device number, as `254:16`.
@@ -62,13 +62,13 @@ impl Disks {
             let read = |file: &str| fs::read_to_string(entry.path().join(file)).ok();
             let serial = read("serial").map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())?;
             let (name, number) = (entry.file_name().into_string().ok()?, read("dev")?.trim().to_owned());
-            Some((serial, Disk { name, number }))
+            Some((serial, SerialDisk { name, number }))
         });
         Self { by_serial: Arc::new(found.collect()), used: Arc::default() }
     }
 
     /// Mounts volumes in the given order: the first is `/dev/vdb`, whichever disk it is on.
-    pub(super) fn mount(&self, volumes: &[Volume]) -> Result<(), VolumeError> {
+    pub(super) fn mount(&self, volumes: &[VolumeDevice]) -> Result<(), GuestVolumeError> {
         self.used.store(true, Ordering::Relaxed);
         let mounted = look()?;
         for (volume, letter) in volumes.iter().zip(FIRST_LETTER..=b'z') {
@@ -90,7 +90,7 @@ impl Disks {
 
     /// Grows the file systems of volumes. One that its owner has unmounted is grown at its next
     /// mount by the agent.
-    pub(super) fn grow(&self, volumes: &[Volume]) -> Result<(), VolumeError> {
+    pub(super) fn grow(&self, volumes: &[VolumeDevice]) -> Result<(), GuestVolumeError> {
         let mounted = look()?;
         for volume in volumes.iter().filter(|volume| !volume.read_only) {
             let disk = self.disk(volume)?;
@@ -114,35 +114,36 @@ impl Disks {
     }
 
     /// Returns the disks that are mounted for writing, each with one mount.
-    fn writable(&self) -> io::Result<Vec<(&Disk, Mounted)>> {
+    fn writable(&self) -> io::Result<Vec<(&SerialDisk, DeviceMount)>> {
         if !self.used.load(Ordering::Relaxed) {
             return Ok(Vec::new());
         }
         let mounted = mounted()?;
-        let of = |disk: &Disk| mounted.iter().find(|mount| mount.number == disk.number && !mount.read_only).cloned();
+        let of =
+            |disk: &SerialDisk| mounted.iter().find(|mount| mount.number == disk.number && !mount.read_only).cloned();
         Ok(self.by_serial.values().filter_map(|disk| Some((disk, of(disk)?))).collect())
     }
 
-    fn disk(&self, volume: &Volume) -> Result<&Disk, VolumeError> {
-        self.by_serial.get(&volume.serial).ok_or_else(|| VolumeError::NoDisk { serial: volume.serial.clone() })
+    fn disk(&self, volume: &VolumeDevice) -> Result<&SerialDisk, GuestVolumeError> {
+        self.by_serial.get(&volume.serial).ok_or_else(|| GuestVolumeError::NoDisk { serial: volume.serial.clone() })
     }
 }
 
-impl Disk {
+impl SerialDisk {
     /// Waits until the kernel has noticed the disk's current size.
-    fn wait_for(&self, volume: &Volume) -> Result<(), VolumeError> {
+    fn wait_for(&self, volume: &VolumeDevice) -> Result<(), GuestVolumeError> {
         let deadline = Instant::now() + limits::DISK_WITHIN;
         while self.bytes()? < volume.size {
             if Instant::now() > deadline {
-                return Err(VolumeError::Small { serial: volume.serial.clone(), size: volume.size });
+                return Err(GuestVolumeError::Small { serial: volume.serial.clone(), size: volume.size });
             }
             std::thread::sleep(limits::DISK_POLL);
         }
         Ok(())
     }
 
-    fn bytes(&self) -> Result<u64, VolumeError> {
-        let failed = |cause| VolumeError::Look { what: "read a disk's size", cause };
+    fn bytes(&self) -> Result<u64, GuestVolumeError> {
+        let failed = |cause| GuestVolumeError::Look { what: "read a disk's size", cause };
         let text = fs::read_to_string(format!("/sys/block/{}/size", self.name)).map_err(failed)?;
         let sectors: u64 = text.trim().parse().map_err(|error| failed(io::Error::other(error)))?;
         Ok(sectors.saturating_mul(SECTOR_BYTES))
@@ -151,11 +152,11 @@ impl Disk {
     /// Makes the device with that letter refer to this disk, and returns its path. The kernel named
     /// the disks in slot order, with read-only slots last; owners count volumes in the order of
     /// their request.
-    fn name_device(&self, letter: u8) -> Result<String, VolumeError> {
+    fn name_device(&self, letter: u8) -> Result<String, GuestVolumeError> {
         let name = format!("vd{}", char::from(letter));
         let path = format!("/dev/{name}");
         if name != self.name {
-            let failed = |cause: io::Error| VolumeError::Look { what: "find a volume's device", cause };
+            let failed = |cause: io::Error| GuestVolumeError::Look { what: "find a volume's device", cause };
             self.make_device(&path).map_err(failed)?;
         }
         Ok(path)
@@ -214,9 +215,9 @@ impl Disk {
 
     /// Grows the file system mounted at a path to fill the disk. One that already fills it is left
     /// alone, and so is one that the owner made and that is not ext4.
-    fn fill(&self, path: &str, kind: &str) -> Result<(), VolumeError> {
-        let failed = |cause: io::Error| VolumeError::Grow { path: path.to_owned(), cause };
-        let Some(Extent { blocks, block_bytes }) = self.open().and_then(|disk| extent(&disk)).map_err(failed)? else {
+    fn fill(&self, path: &str, kind: &str) -> Result<(), GuestVolumeError> {
+        let failed = |cause: io::Error| GuestVolumeError::Grow { path: path.to_owned(), cause };
+        let Some(Ext4Size { blocks, block_bytes }) = self.open().and_then(|disk| extent(&disk)).map_err(failed)? else {
             return Ok(());
         };
         let room = self.bytes()? / block_bytes;
@@ -228,16 +229,16 @@ impl Disk {
     }
 }
 
-fn look() -> Result<Vec<Mounted>, VolumeError> {
-    mounted().map_err(|cause| VolumeError::Look { what: "list the mounts", cause })
+fn look() -> Result<Vec<DeviceMount>, GuestVolumeError> {
+    mounted().map_err(|cause| GuestVolumeError::Look { what: "list the mounts", cause })
 }
 
-fn mount_at(device: &str, volume: &Volume) -> Result<(), VolumeError> {
+fn mount_at(device: &str, volume: &VolumeDevice) -> Result<(), GuestVolumeError> {
     let path = volume.path.clone();
     if let Err(cause) = fs::create_dir_all(&path) {
         return Err(match cause.kind() {
-            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => VolumeError::NotADirectory { path },
-            _ => VolumeError::Directory { path, cause },
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => GuestVolumeError::NotADirectory { path },
+            _ => GuestVolumeError::Directory { path, cause },
         });
     }
     // Without `noload`: a reader must not see a file system whose journal is not replayed. The
@@ -246,7 +247,7 @@ fn mount_at(device: &str, volume: &Volume) -> Result<(), VolumeError> {
         true => (MsFlags::MS_RDONLY, ""),
         false => (MsFlags::empty(), "errors=remount-ro"),
     };
-    mount(Some(device), Path::new(&path), Some(KIND), flags, Some(options)).map_err(|error| VolumeError::Mount {
+    mount(Some(device), Path::new(&path), Some(KIND), flags, Some(options)).map_err(|error| GuestVolumeError::Mount {
         device: device.to_owned(),
         path,
         cause: error.into(),
@@ -283,7 +284,7 @@ mod tests {
             let device = must("/sbin/losetup", &["--find", "--show", image]);
             let number = fs::metadata(&device).unwrap().rdev();
             let name = device.trim_start_matches("/dev/").to_owned();
-            let disk = Disk { name, number: format!("{}:{}", major(number), minor(number)) };
+            let disk = SerialDisk { name, number: format!("{}:{}", major(number), minor(number)) };
             let by_serial = Arc::new(BTreeMap::from([("one".to_owned(), disk)]));
             let ground = Self { folder, device, disks: Disks { by_serial, used: Arc::new(AtomicBool::new(true)) } };
             ground.mount(&ground.device, "above/data", KIND);

@@ -8,19 +8,19 @@ mod mounts;
 
 use std::{io, rc::Rc};
 
-use pandastack_wire_guest::{ErrorKind, Frame, Volumes};
+use pandastack_wire_guest::{ErrorKind, Frame, VolumeDevices};
 
 pub use disks::Disks;
 
 use crate::{
     Agent,
     rebirth::done,
-    session::{Channel, Fault, kind_of},
+    session::{AgentChannel, GuestFault, kind_of},
 };
 
 /// A volume that cannot be used as requested.
 #[derive(Debug, thiserror::Error)]
-pub enum VolumeError {
+pub enum GuestVolumeError {
     #[error("this guest has no disk {serial}")]
     NoDisk { serial: String },
     #[error("disk {serial} did not reach its size of {size} bytes")]
@@ -54,29 +54,37 @@ pub enum VolumeError {
     },
 }
 
-impl From<VolumeError> for Fault {
-    fn from(error: VolumeError) -> Self {
+impl From<GuestVolumeError> for GuestFault {
+    fn from(error: GuestVolumeError) -> Self {
         let kind = match &error {
-            VolumeError::NoDisk { .. } => ErrorKind::Missing,
-            VolumeError::NotADirectory { .. } => ErrorKind::WrongType,
-            VolumeError::Small { .. } => ErrorKind::Failed,
-            VolumeError::Directory { cause, .. }
-            | VolumeError::Mount { cause, .. }
-            | VolumeError::Look { cause, .. }
-            | VolumeError::Grow { cause, .. } => kind_of(cause),
+            GuestVolumeError::NoDisk { .. } => ErrorKind::Missing,
+            GuestVolumeError::NotADirectory { .. } => ErrorKind::WrongType,
+            GuestVolumeError::Small { .. } => ErrorKind::Failed,
+            GuestVolumeError::Directory { cause, .. }
+            | GuestVolumeError::Mount { cause, .. }
+            | GuestVolumeError::Look { cause, .. }
+            | GuestVolumeError::Grow { cause, .. } => kind_of(cause),
         };
-        Fault::describe(kind, &error)
+        GuestFault::describe(kind, &error)
     }
 }
 
 /// Mounts volumes in the given order. Existing mounts stay as they are.
-pub(crate) async fn mount(agent: &Rc<Agent>, channel: &Channel, volumes: Volumes) -> Result<Frame, Fault> {
+pub(crate) async fn mount(
+    agent: &Rc<Agent>,
+    channel: &AgentChannel,
+    volumes: VolumeDevices,
+) -> Result<Frame, GuestFault> {
     on_disks(agent, move |disks| disks.mount(&volumes.volumes)).await?;
     Ok(done(channel))
 }
 
 /// Grows the file systems of volumes whose disks have grown, wherever they are mounted.
-pub(crate) async fn grow(agent: &Rc<Agent>, channel: &Channel, volumes: Volumes) -> Result<Frame, Fault> {
+pub(crate) async fn grow(
+    agent: &Rc<Agent>,
+    channel: &AgentChannel,
+    volumes: VolumeDevices,
+) -> Result<Frame, GuestFault> {
     on_disks(agent, move |disks| disks.grow(&volumes.volumes)).await?;
     Ok(done(channel))
 }
@@ -84,11 +92,11 @@ pub(crate) async fn grow(agent: &Rc<Agent>, channel: &Channel, volumes: Volumes)
 /// Runs work on a blocking thread: replaying a journal or growing a large disk takes long.
 async fn on_disks(
     agent: &Rc<Agent>,
-    work: impl FnOnce(Disks) -> Result<(), VolumeError> + Send + 'static,
-) -> Result<(), Fault> {
+    work: impl FnOnce(Disks) -> Result<(), GuestVolumeError> + Send + 'static,
+) -> Result<(), GuestFault> {
     agent.writable().await;
     // An agent beside other programs has no disks to act on.
     let Some(disks) = agent.system.disks() else { return Ok(()) };
     let worked = tokio::task::spawn_blocking(move || work(disks)).await;
-    worked.map_err(|error| Fault::describe(ErrorKind::Failed, &error))?.map_err(Fault::from)
+    worked.map_err(|error| GuestFault::describe(ErrorKind::Failed, &error))?.map_err(GuestFault::from)
 }

@@ -4,7 +4,7 @@ use std::{fs, io};
 
 /// One mount of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mounted {
+pub(super) struct DeviceMount {
     /// Device number, as `253:16`.
     pub(super) number: String,
     pub(super) path: String,
@@ -14,24 +14,24 @@ pub(super) struct Mounted {
 }
 
 /// Lists every mount.
-pub(super) fn mounted() -> io::Result<Vec<Mounted>> {
+pub(super) fn mounted() -> io::Result<Vec<DeviceMount>> {
     Ok(parse(&fs::read_to_string("/proc/self/mountinfo")?))
 }
 
-fn parse(text: &str) -> Vec<Mounted> {
+fn parse(text: &str) -> Vec<DeviceMount> {
     text.lines().filter_map(parse_line).collect()
 }
 
 /// Parses `id parent major:minor root path options ... - kind source options`. The last options are
 /// the file system's.
-fn parse_line(line: &str) -> Option<Mounted> {
+fn parse_line(line: &str) -> Option<DeviceMount> {
     let mut words = line.split(' ').skip(2);
     let (number, path) = (words.next()?, words.nth(1)?);
     let (_, rest) = line.split_once(" - ")?;
     let mut rest = rest.split(' ');
     let kind = rest.next()?.to_owned();
     let read_only = rest.nth(1)?.split(',').any(|option| option == "ro");
-    Some(Mounted { number: number.to_owned(), path: unescape(path), kind, read_only })
+    Some(DeviceMount { number: number.to_owned(), path: unescape(path), kind, read_only })
 }
 
 /// Decodes the octal escapes of spaces and similar characters.
@@ -64,7 +64,7 @@ mod tests {
                     31 22 254:16 / /with\\040space\\134 rw,relatime - ext4 /dev/vdb rw,errors=remount-ro\n\
                     32 22 254:80 / /models ro,relatime - ext4 /dev/vdc ro\n\
                     nonsense\n";
-        let mount = |number: &str, path: &str, read_only| Mounted {
+        let mount = |number: &str, path: &str, read_only| DeviceMount {
             number: number.into(),
             path: path.into(),
             kind: "ext4".into(),

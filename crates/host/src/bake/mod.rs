@@ -11,11 +11,11 @@ mod template;
 pub(crate) use root::boot as boot_root;
 
 pub use recipe::{Recipe, RecipeError, builtin, builtin_names};
-pub use rootfs::{RootFs, RootFsAsk, RootFsError, ensure_rootfs};
-pub use template::{BakeError, BakeParts, Baked, bake};
+pub use rootfs::{RootFs, RootFsError, RootFsInputs, ensure_rootfs};
+pub use template::{BakeError, BakeSetup, BakedTemplate, bake};
 
 /// Receives the progress of a bake. The command line displays it, and tests ignore it.
-pub trait Progress: Send + Sync {
+pub trait BakeProgress: Send + Sync {
     /// Called when a step begins.
     fn step(&self, name: &str);
     /// Called for each line that a step prints.
@@ -23,9 +23,9 @@ pub trait Progress: Send + Sync {
 }
 
 /// Ignores all progress.
-pub struct Silent;
+pub struct NoProgress;
 
-impl Progress for Silent {
+impl BakeProgress for NoProgress {
     fn step(&self, _name: &str) {}
     fn line(&self, _text: &str) {}
 }

@@ -3,7 +3,7 @@
 
 use std::{fs, io, path::Path};
 
-use pandastack_model::{Bytes, TemplateName};
+use pandastack_model::{ByteSize, TemplateName};
 use serde::Deserialize;
 
 /// A checked recipe.
@@ -13,9 +13,9 @@ pub struct Recipe {
     pub aliases: Vec<TemplateName>,
     pub suite: String,
     pub packages: Vec<String>,
-    pub memory: Bytes,
+    pub memory: ByteSize,
     pub cpus: u8,
-    pub disk: Bytes,
+    pub disk: ByteSize,
     /// Commands that run once before sealing, so that the pages they touch are in the guest's
     /// memory.
     pub warm: Vec<String>,
@@ -145,9 +145,9 @@ impl Recipe {
             aliases: aliases.into_iter().map(template).collect::<Result<_, _>>()?,
             suite,
             packages,
-            memory: Bytes::mib(within("memory_mib", memory_mib, 128..=65536)?),
+            memory: ByteSize::mib(within("memory_mib", memory_mib, 128..=65536)?),
             cpus: within("cpus", cpus.into(), 1..=16)? as u8,
-            disk: Bytes::mib(within("disk_mib", disk_mib, 256..=1 << 20)?),
+            disk: ByteSize::mib(within("disk_mib", disk_mib, 256..=1 << 20)?),
             warm,
             customize: scripts,
         })

@@ -4,29 +4,29 @@
 use std::sync::Arc;
 
 use pandastack_kit::{Scope, Undo, random_bytes};
-use pandastack_layers::{Defaults, Draft, FORMAT, Manifest};
+use pandastack_layers::{FORMAT, LayerDraft, Manifest, StoredExecDefaults};
 use pandastack_model::{Fault, FaultKind, LayerId, SandboxId};
 use pandastack_sys::reflink::clone_or_copy;
 use pandastack_vmm::{BootImage, Machine, MachineSpec};
-use pandastack_wire_fleet::{BootAsk, LayerView};
+use pandastack_wire_fleet::{BootParams, LayerView};
 use pandastack_wire_guest::GENERATION;
 
 use super::{
-    Silent,
-    template::{BakeError, Ready, get_ready},
+    NoProgress,
+    template::{BakeError, ReadyGuest, get_ready},
 };
 use crate::{
     net::{GATEWAY, GUEST},
-    sandbox::{HostContext, PrepareError, Shape, Starting, hold_machine, prepare_fault},
+    sandbox::{HostContext, MachineShape, PrepareError, StartingMachine, hold_machine, prepare_fault},
 };
 
 /// Boots and seals. Runs to its end even if the call is dropped.
-pub async fn boot(context: &Arc<HostContext>, ask: BootAsk) -> Result<LayerView, Fault> {
+pub async fn boot(context: &Arc<HostContext>, ask: BootParams) -> Result<LayerView, Fault> {
     let (work, scope) = (context.clone(), context.scope.clone());
     scope.run("boot a root", async move { boot_to_the_end(&work, ask).await }).await.map_err(Fault::bug)?
 }
 
-async fn boot_to_the_end(context: &Arc<HostContext>, ask: BootAsk) -> Result<LayerView, Fault> {
+async fn boot_to_the_end(context: &Arc<HostContext>, ask: BootParams) -> Result<LayerView, Fault> {
     let layer = ask.layer;
     if let Some(made) = made_before(context, layer).await? {
         return Ok(made);
@@ -47,11 +47,11 @@ async fn boot_to_the_end(context: &Arc<HostContext>, ask: BootAsk) -> Result<Lay
 /// Returns a view of the layer if an earlier request made it. The view reports no own bytes.
 async fn made_before(context: &Arc<HostContext>, layer: LayerId) -> Result<Option<LayerView>, Fault> {
     let known = context.ledger.layer(layer).await?.is_some();
-    let view = LayerView { layer, own: pandastack_model::Bytes::new(0), pause: std::time::Duration::ZERO };
+    let view = LayerView { layer, own: pandastack_model::ByteSize::new(0), pause: std::time::Duration::ZERO };
     Ok((known && context.layers.contains(layer)).then_some(view))
 }
 
-async fn boot_and_seal(context: &Arc<HostContext>, ask: BootAsk) -> Result<LayerView, Fault> {
+async fn boot_and_seal(context: &Arc<HostContext>, ask: BootParams) -> Result<LayerView, Fault> {
     let kit = context.layers.boot_kit();
     if !kit.kernel.is_file() || !kit.initramfs.is_file() {
         let text = "this server has no kernel to boot; bake a template first: pandastack template bake mini";
@@ -61,7 +61,7 @@ async fn boot_and_seal(context: &Arc<HostContext>, ask: BootAsk) -> Result<Layer
     let mut undo = Undo::new();
     let promised = context.promise(ask.memory, &mut undo);
     let starting = promised.map_err(|full| prepare_fault(&PrepareError::Full(full)))?;
-    let shape = Shape::new(ask.memory, ask.cpus, disk, context.driver.profile().runtime);
+    let shape = MachineShape::new(ask.memory, ask.cpus, disk, context.driver.profile().runtime);
     let machine_slot = match context.machine_slot(&shape, None).await {
         Ok(machine_slot) => machine_slot,
         Err(error) => {
@@ -78,10 +78,10 @@ async fn boot_and_seal(context: &Arc<HostContext>, ask: BootAsk) -> Result<Layer
 
 async fn in_berth(
     context: &Arc<HostContext>,
-    ask: &BootAsk,
+    ask: &BootParams,
     spec: MachineSpec,
-    starting: Starting,
-    disk: pandastack_model::Bytes,
+    starting: StartingMachine,
+    disk: pandastack_model::ByteSize,
     kit: pandastack_layers::BootKit,
     held: &mut Undo,
 ) -> Result<LayerView, Fault> {
@@ -99,8 +99,8 @@ async fn in_berth(
     drop(starting);
     hold_machine(&machine, held);
     context.ledger.started(id, machine.pid()).await?;
-    let Ready { boot, link } = until_stopped(&context.scope, async {
-        get_ready(&context.scope, &[], &*machine, &secret, &run_dir, &files.dev, &Silent).await.map_err(boot_fault)
+    let ReadyGuest { boot, link } = until_stopped(&context.scope, async {
+        get_ready(&context.scope, &[], &*machine, &secret, &run_dir, &files.dev, &NoProgress).await.map_err(boot_fault)
     })
     .await?;
     machine.stop().await;
@@ -121,7 +121,7 @@ async fn in_berth(
         cpus: ask.cpus,
         disk,
         boot_ms: boot.as_millis() as u64,
-        defaults: Some(Defaults::from(ask.defaults.clone())),
+        defaults: Some(StoredExecDefaults::from(ask.defaults.clone())),
         digests: None,
     };
     let sealed = context.scope.block("seal", move || draft.seal(manifest)).await.map_err(Fault::bug)?;
@@ -130,7 +130,7 @@ async fn in_berth(
 }
 
 /// Starts the layer with a copy of the volume, which must not be in use.
-async fn draft(context: &Arc<HostContext>, ask: &BootAsk) -> Result<Draft, Fault> {
+async fn draft(context: &Arc<HostContext>, ask: &BootParams) -> Result<LayerDraft, Fault> {
     let (store, layer) = (context.layers.clone(), ask.layer);
     let from = context.volumes.unused_file(ask.volume).await?;
     let copied = context.scope.block("copy a root", move || {

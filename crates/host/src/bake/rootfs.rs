@@ -12,20 +12,20 @@ use std::{
     process::Stdio,
 };
 
-use pandastack_model::Bytes;
+use pandastack_model::ByteSize;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Command,
 };
 
-use super::{Progress, limits::LOG_LINES, recipe::Recipe};
+use super::{BakeProgress, limits::LOG_LINES, recipe::Recipe};
 
 /// Change this with the build steps, so that old caches are not used.
 const FORMAT: &str = "rootfs 2";
 
 /// The inputs of a root file system.
 #[derive(Clone, Debug)]
-pub struct RootFsAsk<'a> {
+pub struct RootFsInputs<'a> {
     pub recipe: &'a Recipe,
     pub cache: &'a Path,
     /// The host's certificates to install permanently, for hosts behind an inspecting proxy.
@@ -94,7 +94,7 @@ echo sandbox > "$root/etc/hostname"
 const HOST_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Returns the root from the cache, or builds it.
-pub async fn ensure_rootfs(ask: RootFsAsk<'_>, progress: &dyn Progress) -> Result<RootFs, RootFsError> {
+pub async fn ensure_rootfs(ask: RootFsInputs<'_>, progress: &dyn BakeProgress) -> Result<RootFs, RootFsError> {
     let digest = digest(&ask)?;
     let folder = ask.cache.join("rootfs").join(format!("{}-{digest}", ask.recipe.name));
     if !folder.join("complete").exists() {
@@ -111,7 +111,7 @@ pub async fn ensure_rootfs(ask: RootFsAsk<'_>, progress: &dyn Progress) -> Resul
     })
 }
 
-fn digest(ask: &RootFsAsk<'_>) -> Result<String, RootFsError> {
+fn digest(ask: &RootFsInputs<'_>) -> Result<String, RootFsError> {
     let Recipe { name, aliases: _, suite, packages, memory: _, cpus: _, disk, warm: _, customize } = ask.recipe;
     let ca = match ask.host_ca {
         Some(path) => fs::read(path).map_err(io_at("read the host's certificates"))?,
@@ -127,7 +127,7 @@ fn digest(ask: &RootFsAsk<'_>) -> Result<String, RootFsError> {
     Ok(hasher.finalize().to_hex()[..32].to_owned())
 }
 
-async fn make(ask: &RootFsAsk<'_>, folder: &Path, progress: &dyn Progress) -> Result<(), RootFsError> {
+async fn make(ask: &RootFsInputs<'_>, folder: &Path, progress: &dyn BakeProgress) -> Result<(), RootFsError> {
     remove_abandoned(&ask.cache.join("rootfs"), progress).await?;
     let staging = folder.with_extension(format!("new-{}", std::process::id()));
     fs::create_dir_all(&staging).map_err(io_at("create the cache folder"))?;
@@ -148,7 +148,7 @@ async fn make(ask: &RootFsAsk<'_>, folder: &Path, progress: &dyn Progress) -> Re
 }
 
 /// Removes the folders of builds that were killed. Each may take gigabytes.
-async fn remove_abandoned(roots: &Path, progress: &dyn Progress) -> Result<(), RootFsError> {
+async fn remove_abandoned(roots: &Path, progress: &dyn BakeProgress) -> Result<(), RootFsError> {
     for entry in fs::read_dir(roots).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let maker = name.to_str().and_then(|name| name.rsplit_once(".new-")).map(|(_, maker)| maker);
@@ -162,13 +162,13 @@ async fn remove_abandoned(roots: &Path, progress: &dyn Progress) -> Result<(), R
 }
 
 /// Removes a folder, but nothing on a file system that is mounted in it.
-async fn remove_tree(folder: &Path, progress: &dyn Progress) -> Result<(), RootFsError> {
+async fn remove_tree(folder: &Path, progress: &dyn BakeProgress) -> Result<(), RootFsError> {
     let mut remove = Command::new("rm");
     remove.arg("-rf").arg("--one-file-system").arg(folder);
     run("clean up", remove, progress).await
 }
 
-async fn fill(ask: &RootFsAsk<'_>, staging: &Path, progress: &dyn Progress) -> Result<(), RootFsError> {
+async fn fill(ask: &RootFsInputs<'_>, staging: &Path, progress: &dyn BakeProgress) -> Result<(), RootFsError> {
     let root = staging.join("root");
     progress.step(&format!("packages of {}", ask.recipe.name));
     let mut version = Command::new("mmdebstrap");
@@ -193,7 +193,7 @@ async fn fill(ask: &RootFsAsk<'_>, staging: &Path, progress: &dyn Progress) -> R
     fs::write(staging.join("complete"), version).map_err(io_at("finish the root"))
 }
 
-fn debstrap(ask: &RootFsAsk<'_>, staging: &Path, root: &Path) -> Result<Command, RootFsError> {
+fn debstrap(ask: &RootFsInputs<'_>, staging: &Path, root: &Path) -> Result<Command, RootFsError> {
     let hook = staging.join("customize-hook");
     fs::write(&hook, CUSTOMIZE).map_err(io_at("write the hook"))?;
     let mut command = enclosed("mmdebstrap");
@@ -235,7 +235,7 @@ fn enclosed(program: &str) -> Command {
     command
 }
 
-async fn make_disk(root: &Path, disk: &Path, size: Bytes, progress: &dyn Progress) -> Result<(), RootFsError> {
+async fn make_disk(root: &Path, disk: &Path, size: ByteSize, progress: &dyn BakeProgress) -> Result<(), RootFsError> {
     let mut command = Command::new("mke2fs");
     // The sparse file reads as zeros. Without `assume_storage_prezeroed` a guest would initialize
     // the inode tables, and every copy of a layer that was sealed meanwhile would continue that.
@@ -256,7 +256,7 @@ fn newest_kernel(boot: &Path) -> Result<String, RootFsError> {
 }
 
 /// Runs one step. Forwards its output lines and keeps the last ones for an error.
-async fn run(step: &str, mut command: Command, progress: &dyn Progress) -> Result<(), RootFsError> {
+async fn run(step: &str, mut command: Command, progress: &dyn BakeProgress) -> Result<(), RootFsError> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     command
         .stdin(Stdio::null())
@@ -292,13 +292,13 @@ fn io_at(action: &str) -> impl FnOnce(io::Error) -> RootFsError + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bake::Silent;
+    use crate::bake::NoProgress;
 
     #[tokio::test]
     async fn a_failing_step_names_itself_and_its_last_words() {
         let mut command = Command::new("sh");
         command.args(["-c", "for i in $(seq 40); do echo line $i >&2; done; exit 3"]);
-        let error = run("install packages", command, &Silent).await.unwrap_err().to_string();
+        let error = run("install packages", command, &NoProgress).await.unwrap_err().to_string();
         assert!(
             error.contains("`install packages`") && error.contains("line 40") && !error.contains("line 20\n"),
             "{error}"
@@ -324,7 +324,7 @@ mod tests {
             }
         };
         tokio::select! {
-            ended = run("mount", command, &Silent) => panic!("it ended by itself: {ended:?}"),
+            ended = run("mount", command, &NoProgress) => panic!("it ended by itself: {ended:?}"),
             () = begun => {}
             () = tokio::time::sleep(patience) => panic!("it did not begin"),
         }
@@ -346,7 +346,7 @@ mod tests {
         let mut command = enclosed("sh");
         command.args(["-c", "mkdir \"$1\" && : > \"$1/file\"", "sh"]).arg(&made);
         pandastack_sys::private::close_umask();
-        run("make files", command, &Silent).await.unwrap();
+        run("make files", command, &NoProgress).await.unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!([mode(&made), mode(&made.join("file"))], [0o755, 0o644]);
     }
@@ -358,7 +358,7 @@ mod tests {
         for name in ["a-1", "a-1.new-4194305", &alive] {
             fs::create_dir_all(roots.path().join(name).join("root")).unwrap();
         }
-        remove_abandoned(roots.path(), &Silent).await.unwrap();
+        remove_abandoned(roots.path(), &NoProgress).await.unwrap();
         let mut left: Vec<_> = fs::read_dir(roots.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["a-1", alive.as_str()]);
@@ -366,7 +366,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_missing_program_is_named() {
-        let error = run("x", Command::new("no-such-program-here"), &Silent).await.unwrap_err();
+        let error = run("x", Command::new("no-such-program-here"), &NoProgress).await.unwrap_err();
         assert!(matches!(error, RootFsError::Missing { program } if program == "no-such-program-here"));
     }
 }

@@ -9,22 +9,22 @@ use std::{
 };
 
 use pandastack_kit::{Scope, random_bytes};
-use pandastack_layers::{BootKit, FORMAT, LayerStore, Manifest, SealError, Volume};
-use pandastack_model::{Bytes, LayerId, MachineId};
+use pandastack_layers::{BootKit, DataVolume, FORMAT, LayerSealError, LayerStore, Manifest};
+use pandastack_model::{ByteSize, LayerId, MachineId};
 use pandastack_sys::{private, reflink::clone_or_copy};
 use pandastack_vmm::{
-    BootImage, Driver, LinkState, Machine, MachineError, MachineLimits, MachineSpec, MachineState, StartError,
+    BootImage, Driver, LinkState, Machine, MachineError, MachineLimits, MachineSpec, MachineStartError, MachineState,
 };
-use pandastack_wire_fleet::{ExecAsk, ExecEvent};
+use pandastack_wire_fleet::{ExecEvent, ExecParams};
 use pandastack_wire_guest::GENERATION;
 
 use super::{
-    Progress, Recipe, RootFs,
+    BakeProgress, Recipe, RootFs,
     initramfs::{InitramfsError, write_initramfs},
     limits::{BOOT_DEADLINE, BOOT_POLL, WARM_DEADLINE},
 };
 use crate::{
-    guest::{LinkError, Session, Spare, exec},
+    guest::{GuestSession, LinkError, SpareConnection, exec},
     net::{GATEWAY, GUEST, NetError, NetPool},
 };
 
@@ -32,11 +32,11 @@ use crate::{
 const TEMPLATE_FORMAT: &str = "template 2";
 
 /// The parts that a bake needs.
-pub struct BakeParts {
+pub struct BakeSetup {
     pub driver: Arc<dyn Driver>,
     pub layers: LayerStore,
     /// The volume that holds the layers.
-    pub volume: Arc<Volume>,
+    pub volume: Arc<DataVolume>,
     pub net: Arc<NetPool>,
     /// The guest agent's static binary.
     pub agent: PathBuf,
@@ -47,7 +47,7 @@ pub struct BakeParts {
 
 /// A baked template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Baked {
+pub struct BakedTemplate {
     pub layer: LayerId,
     /// Whether the layer already existed.
     pub cached: bool,
@@ -67,13 +67,13 @@ pub enum BakeError {
         "the data volume has {free} free, but a first boot may need {needed}; free some space, or choose another \
          folder with --data-dir"
     )]
-    Room { needed: Bytes, free: Bytes },
+    Room { needed: ByteSize, free: ByteSize },
     #[error(transparent)]
     Initramfs(#[from] InitramfsError),
     #[error(transparent)]
     Net(#[from] NetError),
     #[error("start the machine")]
-    Start(#[from] StartError),
+    Start(#[from] MachineStartError),
     #[error("the guest did not start within {seconds} s; its console output:\n{console}")]
     Silent { seconds: u64, console: String },
     #[error("the machine ended while booting ({reason}); its console output:\n{console}")]
@@ -85,7 +85,7 @@ pub enum BakeError {
     #[error("pause the machine")]
     Machine(#[from] MachineError),
     #[error("seal the layer")]
-    Seal(#[from] SealError),
+    Seal(#[from] LayerSealError),
     #[error("{action}")]
     Io {
         action: &'static str,
@@ -96,18 +96,18 @@ pub enum BakeError {
 
 /// Returns the template's layer or makes it, and points the recipe's names to it.
 pub async fn bake(
-    context: &BakeParts,
+    context: &BakeSetup,
     recipe: &Recipe,
     root: &RootFs,
-    progress: &dyn Progress,
-) -> Result<Baked, BakeError> {
+    progress: &dyn BakeProgress,
+) -> Result<BakedTemplate, BakeError> {
     let inputs = inputs(context, recipe, root)?;
     let profile = context.driver.profile();
     let found = context.layers.made_from(&inputs).and_then(|layer| Some((layer, context.layers.manifest(layer).ok()?)));
     let baked = match found {
         Some((layer, manifest)) if manifest.mismatch(&profile).is_none() => {
             progress.step("template: cached");
-            Baked { layer, cached: true, boot: Duration::from_millis(manifest.boot_ms) }
+            BakedTemplate { layer, cached: true, boot: Duration::from_millis(manifest.boot_ms) }
         }
         _ => {
             check_room(context, recipe, root)?;
@@ -123,16 +123,16 @@ pub async fn bake(
 
 /// Refuses a bake that could fill the disk. The guest would wait for space, and the bake for the
 /// guest.
-fn check_room(context: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<(), BakeError> {
+fn check_room(context: &BakeSetup, recipe: &Recipe, root: &RootFs) -> Result<(), BakeError> {
     let disk =
         root.disk.metadata().map_err(|cause| BakeError::Io { action: "read the size of the root disk", cause })?;
-    let needed = Bytes::new(recipe.memory.get().saturating_add(disk.blocks() * 512));
-    let free = Bytes::new(context.volume.free_bytes());
+    let needed = ByteSize::new(recipe.memory.get().saturating_add(disk.blocks() * 512));
+    let free = ByteSize::new(context.volume.free_bytes());
     if free < needed { Err(BakeError::Room { needed, free }) } else { Ok(()) }
 }
 
 /// Keeps the kernel and the initramfs, with which a server boots other root file systems.
-fn keep_kit(context: &BakeParts, root: &RootFs) -> Result<(), BakeError> {
+fn keep_kit(context: &BakeSetup, root: &RootFs) -> Result<(), BakeError> {
     let BootKit { kernel, initramfs } = context.layers.boot_kit();
     let io = |cause| BakeError::Io { action: "store the kernel", cause };
     private::make_folder(kernel.parent().unwrap_or(Path::new("/"))).map_err(io)?;
@@ -145,7 +145,7 @@ fn keep_kit(context: &BakeParts, root: &RootFs) -> Result<(), BakeError> {
     Ok(())
 }
 
-fn inputs(context: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<String, BakeError> {
+fn inputs(context: &BakeSetup, recipe: &Recipe, root: &RootFs) -> Result<String, BakeError> {
     let agent =
         std::fs::read(&context.agent).map_err(|cause| BakeError::Agent { path: context.agent.clone(), cause })?;
     let profile = context.driver.profile();
@@ -173,12 +173,12 @@ fn inputs(context: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<String,
 }
 
 async fn boot_and_seal(
-    context: &BakeParts,
+    context: &BakeSetup,
     recipe: &Recipe,
     root: &RootFs,
     inputs: String,
-    progress: &dyn Progress,
-) -> Result<Baked, BakeError> {
+    progress: &dyn BakeProgress,
+) -> Result<BakedTemplate, BakeError> {
     let slot = context.net.take().await?;
     let id = MachineId::random();
     let run_dir = context.run_dir.join(id.to_string());
@@ -210,7 +210,7 @@ async fn boot_and_seal(
         let machine = context.driver.boot(spec, image).await?;
         let ready = get_ready(&context.scope, &recipe.warm, &*machine, &secret, &run_dir, &files.dev, progress).await;
         machine.stop().await;
-        let Ready { boot, link } = ready?;
+        let ReadyGuest { boot, link } = ready?;
         progress.step("seal");
         let manifest = Manifest {
             format: FORMAT,
@@ -231,7 +231,7 @@ async fn boot_and_seal(
         };
         let layer = context.scope.block("seal", move || draft.seal(manifest)).await;
         let layer = layer.map_err(|error| BakeError::Io { action: "seal", cause: io::Error::other(error) })??;
-        Ok(Baked { layer, cached: false, boot })
+        Ok(BakedTemplate { layer, cached: false, boot })
     }
     .await;
     let _ = std::fs::remove_dir_all(&run_dir);
@@ -242,7 +242,7 @@ async fn boot_and_seal(
 }
 
 /// A guest that can be sealed.
-pub(super) struct Ready {
+pub(super) struct ReadyGuest {
     pub boot: Duration,
     pub link: Option<LinkState>,
 }
@@ -255,8 +255,8 @@ pub(super) async fn get_ready(
     secret: &[u8],
     run_dir: &Path,
     dev: &Path,
-    progress: &dyn Progress,
-) -> Result<Ready, BakeError> {
+    progress: &dyn BakeProgress,
+) -> Result<ReadyGuest, BakeError> {
     let started = Instant::now();
     let session = wait_for_agent(scope, machine, secret, run_dir).await?;
     let boot = started.elapsed();
@@ -267,7 +267,7 @@ pub(super) async fn get_ready(
     session.quiesce().await?;
     session.thaw().await?;
     drop(session);
-    let spare = match Spare::open(machine, secret).await {
+    let spare = match SpareConnection::open(machine, secret).await {
         Ok(spare) => Some(spare),
         Err(error) => {
             tracing::debug!(%error, "could not open a link to seal with the template");
@@ -280,7 +280,7 @@ pub(super) async fn get_ready(
     machine.pause().await?;
     let link = spare.and_then(|spare| spare.state());
     machine.save_devices(dev).await?;
-    Ok(Ready { boot, link })
+    Ok(ReadyGuest { boot, link })
 }
 
 async fn wait_for_agent(
@@ -288,7 +288,7 @@ async fn wait_for_agent(
     machine: &dyn Machine,
     secret: &[u8],
     run_dir: &Path,
-) -> Result<Session, BakeError> {
+) -> Result<GuestSession, BakeError> {
     let console = || {
         let bytes = std::fs::read(run_dir.join("console.log")).unwrap_or_default();
         String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(3000)..]).into_owned()
@@ -299,7 +299,7 @@ async fn wait_for_agent(
             return Err(BakeError::Died { reason, console: console() });
         }
         if let Ok(link) = machine.dial().await {
-            match Session::open(link, secret, None, scope).await {
+            match GuestSession::open(link, secret, None, scope).await {
                 Ok(session) => return Ok(session),
                 Err(error) => tracing::debug!(%error, "the guest agent is not ready yet"),
             }
@@ -311,9 +311,9 @@ async fn wait_for_agent(
     }
 }
 
-async fn warm(scope: &Scope, session: &Session, command: &str) -> Result<(), BakeError> {
+async fn warm(scope: &Scope, session: &GuestSession, command: &str) -> Result<(), BakeError> {
     let failed = |reason: String| BakeError::Warm { command: command.to_owned(), reason };
-    let ask = ExecAsk::shell(command, WARM_DEADLINE);
+    let ask = ExecParams::shell(command, WARM_DEADLINE);
     let mut running = exec(session, ask, scope).await.map_err(|fault| failed(fault.to_string()))?;
     let mut output = Vec::new();
     while let Some(event) = running.events.recv().await {

@@ -16,13 +16,13 @@ pub struct Activity {
 
 #[derive(Debug)]
 struct Shared {
-    books: Mutex<Books>,
+    books: Mutex<UseCounts>,
     /// Notified when the last use ends.
     quiet: Notify,
 }
 
 #[derive(Debug)]
-struct Books {
+struct UseCounts {
     uses: usize,
     last: Instant,
     retired: bool,
@@ -30,26 +30,26 @@ struct Books {
 
 /// One use. It ends when this is dropped.
 #[derive(Debug)]
-pub struct Use {
+pub struct UseGuard {
     activity: Activity,
 }
 
 impl Default for Activity {
     fn default() -> Self {
-        let books = Mutex::new(Books { uses: 0, last: Instant::now(), retired: false });
+        let books = Mutex::new(UseCounts { uses: 0, last: Instant::now(), retired: false });
         Self { shared: Arc::new(Shared { books, quiet: Notify::new() }) }
     }
 }
 
 impl Activity {
     /// Begins a use. Returns `None` if the guest is retired.
-    pub fn begin(&self) -> Option<Use> {
+    pub fn begin(&self) -> Option<UseGuard> {
         let mut books = self.books();
         if books.retired {
             return None;
         }
         books.uses += 1;
-        Some(Use { activity: self.clone() })
+        Some(UseGuard { activity: self.clone() })
     }
 
     /// Refuses further uses if there are none now. Returns whether uses are refused.
@@ -96,13 +96,13 @@ impl Activity {
         }
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
+    fn books(&self) -> MutexGuard<'_, UseCounts> {
         // Each change under this lock is one step, so a panic elsewhere cannot leave it half done.
         self.shared.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Use {
+impl Drop for UseGuard {
     fn drop(&mut self) {
         let mut books = self.activity.books();
         books.uses -= 1;

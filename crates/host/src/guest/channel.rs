@@ -3,28 +3,28 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pandastack_wire_guest::{Credit, Frame, Kind, Message, WINDOW_BYTES, frame_cost};
+use pandastack_wire_guest::{Credit, Frame, FrameKind, Message, WINDOW_BYTES, frame_cost};
 
 use super::{
-    activity::Use,
-    inbox::Reader,
-    session::{LinkError, Shared},
+    activity::UseGuard,
+    inbox::InboxReader,
+    session::{LinkError, SessionState},
 };
 
 /// A channel. If it is dropped before its end, the guest is sent a cancel frame.
-pub struct Channel {
+pub struct GuestChannel {
     number: u32,
-    reader: Reader,
-    shared: Arc<Shared>,
+    reader: InboxReader,
+    shared: Arc<SessionState>,
     finished: bool,
     /// Data cost received but not yet credited back.
     owed: usize,
     /// Keeps the sandbox awake while the channel is open. The host's own requests have none.
-    _using: Option<Use>,
+    _using: Option<UseGuard>,
 }
 
-impl Channel {
-    pub(super) fn new(number: u32, reader: Reader, shared: Arc<Shared>, using: Option<Use>) -> Self {
+impl GuestChannel {
+    pub(super) fn new(number: u32, reader: InboxReader, shared: Arc<SessionState>, using: Option<UseGuard>) -> Self {
         Self { number, reader, shared, finished: false, owed: 0, _using: using }
     }
 
@@ -66,7 +66,7 @@ impl Channel {
         // A cancelled guest sends the rest without credit, and it is not read.
         self.shared.close(self.number);
         if !self.finished {
-            self.finished = self.send(Frame::new(self.number, Kind::Cancel, Bytes::new())).await.is_ok();
+            self.finished = self.send(Frame::new(self.number, FrameKind::Cancel, Bytes::new())).await.is_ok();
         }
     }
 
@@ -76,11 +76,11 @@ impl Channel {
     }
 }
 
-impl Drop for Channel {
+impl Drop for GuestChannel {
     fn drop(&mut self) {
         self.shared.close(self.number);
         if !self.finished {
-            self.shared.send_now(Frame::new(self.number, Kind::Cancel, Bytes::new()));
+            self.shared.send_now(Frame::new(self.number, FrameKind::Cancel, Bytes::new()));
         }
     }
 }

@@ -6,19 +6,19 @@ use bytes::Bytes;
 use futures_util::stream;
 use pandastack_kit::trace;
 use pandastack_model::{CodeLanguage, CodeSessionId, Fault, FaultKind};
-use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent, CellStream, CodeSessionView};
+use pandastack_wire_fleet::{CellEnd, CellEnded, CellEvent, CellParams, CellStream, CodeSessionView};
 use pandastack_wire_guest::{
     self as wire, CODE_BODY_BYTES_MAX, CODE_GRACE_MS_MAX, CODE_OUTPUT_BYTES_MAX, CODE_SINCE, CODE_START_MS_MAX,
-    CodeClose, CodeList, CodeOpen, CodeOpened, CodeRan, CodeRun, Error, ErrorKind, FRAME_BYTES_MAX, Frame, Kind,
-    Language, Message,
+    CodeClose, CodeList, CodeOpen, CodeOpened, CodeRan, CodeRun, Error, ErrorKind, FRAME_BYTES_MAX, Frame, FrameKind,
+    KernelLanguage, Message,
 };
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    channel::Channel,
+    channel::GuestChannel,
     fault::{guest_fault, parse, reply},
     limits::{EXEC_OVERDUE, REQUEST_DEADLINE},
-    session::{LinkError, Session},
+    session::{GuestSession, LinkError},
 };
 
 const START_MAX: Duration = Duration::from_millis(CODE_START_MS_MAX);
@@ -26,14 +26,14 @@ const GRACE_MAX: Duration = Duration::from_millis(CODE_GRACE_MS_MAX);
 
 /// Opens a session, or returns the existing one with that id.
 pub async fn open_code(
-    session: &Session,
+    session: &GuestSession,
     id: &CodeSessionId,
     language: CodeLanguage,
 ) -> Result<CodeSessionView, Fault> {
     let language = match language {
-        CodeLanguage::Python => Language::Python,
-        CodeLanguage::JavaScript => Language::JavaScript,
-        CodeLanguage::Bash => Language::Bash,
+        CodeLanguage::Python => KernelLanguage::Python,
+        CodeLanguage::JavaScript => KernelLanguage::JavaScript,
+        CodeLanguage::Bash => KernelLanguage::Bash,
     };
     let ask = CodeOpen { id: id.to_string(), language };
     let frame = ask_for(session, |number| ask.frame(number), START_MAX + EXEC_OVERDUE).await?;
@@ -41,66 +41,66 @@ pub async fn open_code(
         Some(error) => return Err(not_opened(error)),
         None => parse(frame)?,
     };
-    view(opened.session).filter(|view| view.id == *id).ok_or_else(confused)
+    view(opened.session).filter(|view| view.id == *id).ok_or_else(unexpected_frame)
 }
 
 /// Lists the sessions, oldest first.
-pub async fn code_sessions(session: &Session) -> Result<Vec<CodeSessionView>, Fault> {
-    let question = |number| Frame::new(number, Kind::CodeSessions, Bytes::new());
+pub async fn code_sessions(session: &GuestSession) -> Result<Vec<CodeSessionView>, Fault> {
+    let question = |number| Frame::new(number, FrameKind::CodeSessions, Bytes::new());
     let list: CodeList = parse(ask_for(session, question, REQUEST_DEADLINE).await?)?;
     Ok(list.sessions.into_iter().filter_map(view).collect())
 }
 
 /// Closes a session and ends the code that runs in it.
-pub async fn close_code(session: &Session, id: &CodeSessionId) -> Result<(), Fault> {
+pub async fn close_code(session: &GuestSession, id: &CodeSessionId) -> Result<(), Fault> {
     let ask = CodeClose { id: id.to_string() };
     let frame = ask_for(session, |number| ask.frame(number), REQUEST_DEADLINE).await?;
     match refusal(&frame)? {
         Some(error) => Err(not_run(error)),
-        None => reply(frame, Kind::Done).map(drop),
+        None => reply(frame, FrameKind::Done).map(drop),
     }
 }
 
 /// Starts a cell. Its events are streamed.
-pub async fn run_cell(session: &Session, ask: CellAsk) -> Result<CellStream, Fault> {
-    let CellAsk { session: id, mut code, limit } = ask;
+pub async fn run_cell(session: &GuestSession, ask: CellParams) -> Result<CellStream, Fault> {
+    let CellParams { session: id, mut code, limit } = ask;
     let channel = channel(session)?;
     let number = channel.number();
     let deadline_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     let trace = trace::here().map(|here| here.trace().to_string());
     channel.send(CodeRun { id: id.to_string(), deadline_ms, trace }.frame(number)).await?;
     while code.len() > FRAME_BYTES_MAX {
-        channel.send(Frame::new(number, Kind::Data, code.split_to(FRAME_BYTES_MAX))).await?;
+        channel.send(Frame::new(number, FrameKind::Data, code.split_to(FRAME_BYTES_MAX))).await?;
     }
-    channel.send(Frame::new(number, Kind::Data, code).end()).await?;
+    channel.send(Frame::new(number, FrameKind::Data, code).end()).await?;
     // The guest enforces the limit. This timeout is for a guest that hangs.
     let overdue = limit.saturating_mul(2).saturating_add(START_MAX + GRACE_MAX + EXEC_OVERDUE);
-    let cell = Cell { channel, overdue_at: Instant::now().checked_add(overdue), room: Room::default() };
+    let cell = RunningCell { channel, overdue_at: Instant::now().checked_add(overdue), room: ReceiveBudget::default() };
     Ok(Box::pin(stream::unfold(Some(cell), next_event)))
 }
 
 /// A running cell.
-struct Cell {
-    channel: Channel,
+struct RunningCell {
+    channel: GuestChannel,
     overdue_at: Option<Instant>,
-    room: Room,
+    room: ReceiveBudget,
 }
 
 /// Bytes that the guest may still send. The window bounds the bytes in flight. This bounds the
 /// bytes that a collecting caller must hold.
-struct Room {
+struct ReceiveBudget {
     stdout: usize,
     stderr: usize,
     body: usize,
 }
 
-impl Default for Room {
+impl Default for ReceiveBudget {
     fn default() -> Self {
         Self { stdout: CODE_OUTPUT_BYTES_MAX, stderr: CODE_OUTPUT_BYTES_MAX, body: CODE_BODY_BYTES_MAX }
     }
 }
 
-async fn next_event(cell: Option<Cell>) -> Option<(CellEvent, Option<Cell>)> {
+async fn next_event(cell: Option<RunningCell>) -> Option<(CellEvent, Option<RunningCell>)> {
     let mut cell = cell?;
     match cell.next().await {
         Ok(event @ (CellEvent::Ended(_) | CellEvent::Failed(_))) => Some((event, None)),
@@ -109,20 +109,20 @@ async fn next_event(cell: Option<Cell>) -> Option<(CellEvent, Option<Cell>)> {
     }
 }
 
-impl Cell {
+impl RunningCell {
     async fn next(&mut self) -> Result<CellEvent, Fault> {
         let frame = match self.overdue_at {
             Some(at) => timeout_at(at, self.channel.next()).await.map_err(|_| LinkError::Deadline)??,
             None => self.channel.next().await?,
         };
         let (room, event): (&mut usize, fn(Bytes) -> CellEvent) = match frame.kind {
-            Kind::Stdout => (&mut self.room.stdout, CellEvent::Stdout),
-            Kind::Stderr => (&mut self.room.stderr, CellEvent::Stderr),
-            Kind::Data => (&mut self.room.body, CellEvent::Body),
+            FrameKind::Stdout => (&mut self.room.stdout, CellEvent::Stdout),
+            FrameKind::Stderr => (&mut self.room.stderr, CellEvent::Stderr),
+            FrameKind::Data => (&mut self.room.body, CellEvent::Body),
             _ => return self.last(frame),
         };
         let payload = frame.payload;
-        *room = room.checked_sub(payload.len()).ok_or_else(confused)?;
+        *room = room.checked_sub(payload.len()).ok_or_else(unexpected_frame)?;
         self.channel.consumed(&payload).await?;
         Ok(event(payload))
     }
@@ -134,10 +134,10 @@ impl Cell {
         }
         let CodeRan { end, exit, duration_ms, anew, lost, stdout_cut, stderr_cut } = parse(frame)?;
         let how = match end {
-            wire::CellEnd::Answered => CellEnd::Answered { exit },
-            wire::CellEnd::Late => CellEnd::Late,
-            wire::CellEnd::NeverBegun => CellEnd::NeverBegun,
-            wire::CellEnd::KernelEnded => CellEnd::KernelEnded { code: exit },
+            wire::CodeEnd::Answered => CellEnd::Answered { exit },
+            wire::CodeEnd::Late => CellEnd::Late,
+            wire::CodeEnd::NeverBegun => CellEnd::NeverBegun,
+            wire::CodeEnd::KernelEnded => CellEnd::KernelEnded { code: exit },
         };
         let took = Duration::from_millis(duration_ms);
         Ok(CellEvent::Ended(CellEnded { how, took, anew, lost, stdout_cut, stderr_cut }))
@@ -146,7 +146,7 @@ impl Cell {
 
 /// Opens a channel to a guest that supports sessions. An older guest would treat the frames as
 /// invalid.
-fn channel(session: &Session) -> Result<Channel, Fault> {
+fn channel(session: &GuestSession) -> Result<GuestChannel, Fault> {
     if session.generation() < CODE_SINCE {
         let text = "this sandbox is too old for code sessions; create a new one from a template";
         return Err(Fault::new(FaultKind::Conflict, "session.unsupported", text));
@@ -154,7 +154,11 @@ fn channel(session: &Session) -> Result<Channel, Fault> {
     Ok(session.channel()?)
 }
 
-async fn ask_for(session: &Session, question: impl FnOnce(u32) -> Frame, within: Duration) -> Result<Frame, Fault> {
+async fn ask_for(
+    session: &GuestSession,
+    question: impl FnOnce(u32) -> Frame,
+    within: Duration,
+) -> Result<Frame, Fault> {
     let mut channel = channel(session)?;
     channel.send(question(channel.number())).await?;
     let frame = tokio::time::timeout(within, channel.next()).await.map_err(|_| LinkError::Deadline)??;
@@ -164,7 +168,7 @@ async fn ask_for(session: &Session, question: impl FnOnce(u32) -> Frame, within:
 
 fn refusal(frame: &Frame) -> Result<Option<Error>, Fault> {
     match frame.kind {
-        Kind::Error => Ok(Some(Error::parse(&frame.payload).map_err(LinkError::from)?)),
+        FrameKind::Error => Ok(Some(Error::parse(&frame.payload).map_err(LinkError::from)?)),
         _ => Ok(None),
     }
 }
@@ -188,16 +192,16 @@ fn not_run(error: Error) -> Fault {
 }
 
 /// Converts an untrusted guest's description of a session. Returns `None` if its id is invalid.
-fn view(session: wire::CodeSession) -> Option<CodeSessionView> {
-    let wire::CodeSession { id, language, created_ms, cells } = session;
+fn view(session: wire::CodeSessionReport) -> Option<CodeSessionView> {
+    let wire::CodeSessionReport { id, language, created_ms, cells } = session;
     let language = match language {
-        Language::Python => CodeLanguage::Python,
-        Language::JavaScript => CodeLanguage::JavaScript,
-        Language::Bash => CodeLanguage::Bash,
+        KernelLanguage::Python => CodeLanguage::Python,
+        KernelLanguage::JavaScript => CodeLanguage::JavaScript,
+        KernelLanguage::Bash => CodeLanguage::Bash,
     };
     Some(CodeSessionView { id: id.parse().ok()?, language, created_ms, cells })
 }
 
-fn confused() -> Fault {
+fn unexpected_frame() -> Fault {
     Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent sent an invalid response")
 }

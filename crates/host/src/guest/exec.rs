@@ -6,8 +6,10 @@ use std::{collections::VecDeque, time::Duration};
 use bytes::Bytes;
 use pandastack_kit::Scope;
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{ExecAsk, ExecControl, ExecEvent, ExecSession, Program};
-use pandastack_wire_guest::{self as wire, Credit, Exit, Frame, Kind, Message, Resize, Signal, Started, Variable};
+use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecParams, ExecSession, Program};
+use pandastack_wire_guest::{
+    self as wire, Credit, EnvVariable, Frame, FrameKind, Message, ProcessExit, ProcessStarted, Resize, Signal,
+};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
@@ -15,40 +17,40 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    channel::Channel,
+    channel::GuestChannel,
     fault::{guest_fault, parse},
     limits::{EXEC_CONTROL_QUEUE, EXEC_OVERDUE, EXEC_QUEUE, REQUEST_DEADLINE},
-    session::{LinkError, Session},
+    session::{GuestSession, LinkError},
 };
 
 /// Starts a process and returns once it runs. Errors of the start (no such directory, user or
 /// program) are returned as `Err`.
-pub async fn exec(session: &Session, ask: ExecAsk, scope: &Scope) -> Result<ExecSession, Fault> {
+pub async fn exec(session: &GuestSession, ask: ExecParams, scope: &Scope) -> Result<ExecSession, Fault> {
     let deadline = ask.deadline;
     let mut channel = session.channel()?;
     channel.send(start(ask).frame(channel.number())).await?;
     let first = tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await.map_err(|_| LinkError::Deadline)??;
-    if first.kind == Kind::Error {
+    if first.kind == FrameKind::Error {
         channel.finish();
     }
-    parse::<Started>(first)?;
+    parse::<ProcessStarted>(first)?;
     let (events_tx, events) = mpsc::channel(EXEC_QUEUE);
     let (control, control_rx) = mpsc::channel(EXEC_CONTROL_QUEUE);
     let (window, input, closing) = (wire::WINDOW_BYTES, Bytes::new(), scope.token());
-    let relay = Relay { channel, events: events_tx, deadline, waiting: VecDeque::new(), window, input, closing };
+    let relay = ExecRelay { channel, events: events_tx, deadline, waiting: VecDeque::new(), window, input, closing };
     scope.start("exec", async move { relay.run(control_rx).await.leave().await });
     Ok(ExecSession { events, control })
 }
 
-pub(super) fn start(ask: ExecAsk) -> wire::Start {
-    let ExecAsk { program, cwd, env, user, stdin, deadline, terminal } = ask;
-    wire::Start {
+pub(super) fn start(ask: ExecParams) -> wire::StartProcess {
+    let ExecParams { program, cwd, env, user, stdin, deadline, terminal } = ask;
+    wire::StartProcess {
         program: match program {
-            Program::Shell(text) => wire::Program::Shell(text),
-            Program::Argv(words) => wire::Program::Argv(words),
+            Program::Shell(text) => wire::CommandLine::Shell(text),
+            Program::Argv(words) => wire::CommandLine::Argv(words),
         },
         cwd,
-        env: env.into_iter().map(|(name, value)| Variable { name, value }).collect(),
+        env: env.into_iter().map(|(name, value)| EnvVariable { name, value }).collect(),
         user,
         stdin,
         deadline_ms: deadline.map(|deadline| deadline.as_millis() as u64),
@@ -56,14 +58,14 @@ pub(super) fn start(ask: ExecAsk) -> wire::Start {
     }
 }
 
-struct Relay {
-    channel: Channel,
+struct ExecRelay {
+    channel: GuestChannel,
     events: mpsc::Sender<ExecEvent>,
     deadline: Option<Duration>,
     /// Events that the caller has no space for yet. Until they are delivered, nothing is read from
     /// the guest. Signals and input still pass, so that a slow caller can stop a process that
     /// floods it.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingEvent>,
     /// Bytes that the guest's window still allows.
     window: usize,
     /// Input from the caller that the window does not allow yet. Until it is sent, no more is
@@ -74,21 +76,21 @@ struct Relay {
 }
 
 /// An event on its way to the caller.
-enum Waiting {
+enum PendingEvent {
     /// Output, which is credited to the guest once the caller has it.
     Output(ExecEvent, Bytes),
     Last(ExecEvent),
 }
 
-enum Step {
+enum RelayStep {
     GoOn,
     End,
 }
 
-impl Relay {
+impl ExecRelay {
     /// Relays until one side ends. Returns the channel, which the caller of this function must
     /// leave.
-    async fn run(mut self, mut control: mpsc::Receiver<ExecControl>) -> Channel {
+    async fn run(mut self, mut control: mpsc::Receiver<ExecControl>) -> GuestChannel {
         let (events, closing) = (self.events.clone(), self.closing.clone());
         let mut controls_open = true;
         // The guest enforces the deadline. This timeout is for a guest that hangs.
@@ -109,24 +111,24 @@ impl Relay {
                 },
                 place = events.reserve(), if is_waiting => match place {
                     Ok(place) => self.hand_over(place).await,
-                    Err(_) => Ok(Step::End),
+                    Err(_) => Ok(RelayStep::End),
                 },
                 // While output waits for a slow caller, the guest is not silent and the timeout
                 // does not apply.
                 () = overdue, if !is_waiting => Err(LinkError::Deadline),
                 control = control.recv(), if controls_open && self.input.is_empty() => match control {
                     Some(control) => self.pass_in(control).await,
-                    None => { controls_open = false; Ok(Step::GoOn) }
+                    None => { controls_open = false; Ok(RelayStep::GoOn) }
                 },
                 // The caller is gone, so the process must not continue.
-                () = events.closed() => Ok(Step::End),
+                () = events.closed() => Ok(RelayStep::End),
                 () = closing.cancelled(), if is_waiting => Ok(self.close()),
             };
             match step {
-                Ok(Step::GoOn) => overdue_at = overdue_at.map(|at| at.max(Instant::now() + EXEC_OVERDUE)),
-                Ok(Step::End) => return self.channel,
+                Ok(RelayStep::GoOn) => overdue_at = overdue_at.map(|at| at.max(Instant::now() + EXEC_OVERDUE)),
+                Ok(RelayStep::End) => return self.channel,
                 Err(error) => {
-                    self.waiting.push_back(Waiting::Last(ExecEvent::Failed(error.into())));
+                    self.waiting.push_back(PendingEvent::Last(ExecEvent::Failed(error.into())));
                     // An ended link neither sends nor receives.
                     controls_open = false;
                 }
@@ -135,58 +137,58 @@ impl Relay {
     }
 
     /// Takes a frame from the guest.
-    async fn take(&mut self, frame: Frame) -> Result<Step, LinkError> {
+    async fn take(&mut self, frame: Frame) -> Result<RelayStep, LinkError> {
         let payload = frame.payload;
         self.waiting.push_back(match frame.kind {
             // The guest may end a stream with an empty frame. The caller learns of the end from the
             // exit.
-            Kind::Stdout | Kind::Stderr if payload.is_empty() => return Ok(Step::GoOn),
-            Kind::Stdout => Waiting::Output(ExecEvent::Stdout(payload.clone()), payload),
-            Kind::Stderr => Waiting::Output(ExecEvent::Stderr(payload.clone()), payload),
-            Kind::Credit => {
+            FrameKind::Stdout | FrameKind::Stderr if payload.is_empty() => return Ok(RelayStep::GoOn),
+            FrameKind::Stdout => PendingEvent::Output(ExecEvent::Stdout(payload.clone()), payload),
+            FrameKind::Stderr => PendingEvent::Output(ExecEvent::Stderr(payload.clone()), payload),
+            FrameKind::Credit => {
                 let credit = Credit::parse(&payload)?.bytes as usize;
                 self.window = self.window.saturating_add(credit).min(wire::WINDOW_BYTES);
                 self.send_input().await?;
-                return Ok(Step::GoOn);
+                return Ok(RelayStep::GoOn);
             }
-            Kind::Exit => {
+            FrameKind::Exit => {
                 self.channel.finish();
-                Waiting::Last(self.ended(Exit::parse(&payload)?))
+                PendingEvent::Last(self.ended(ProcessExit::parse(&payload)?))
             }
-            Kind::Error => {
+            FrameKind::Error => {
                 self.channel.finish();
-                Waiting::Last(ExecEvent::Failed(guest_fault(wire::Error::parse(&payload)?)))
+                PendingEvent::Last(ExecEvent::Failed(guest_fault(wire::Error::parse(&payload)?)))
             }
-            found => return Err(LinkError::Unexpected { wanted: Kind::Stdout, found }),
+            found => return Err(LinkError::Unexpected { wanted: FrameKind::Stdout, found }),
         });
-        Ok(Step::GoOn)
+        Ok(RelayStep::GoOn)
     }
 
     /// Delivers the next waiting event to the caller.
-    async fn hand_over(&mut self, place: mpsc::Permit<'_, ExecEvent>) -> Result<Step, LinkError> {
+    async fn hand_over(&mut self, place: mpsc::Permit<'_, ExecEvent>) -> Result<RelayStep, LinkError> {
         match self.waiting.pop_front() {
-            Some(Waiting::Output(event, payload)) => {
+            Some(PendingEvent::Output(event, payload)) => {
                 place.send(event);
                 self.channel.consumed(&payload).await?;
-                Ok(Step::GoOn)
+                Ok(RelayStep::GoOn)
             }
-            Some(Waiting::Last(event)) => {
+            Some(PendingEvent::Last(event)) => {
                 place.send(event);
-                Ok(Step::End)
+                Ok(RelayStep::End)
             }
-            None => Ok(Step::GoOn),
+            None => Ok(RelayStep::GoOn),
         }
     }
 
     /// Ends because the host closes. Does not wait for a caller that does not read.
-    fn close(&mut self) -> Step {
-        for Waiting::Output(event, _) | Waiting::Last(event) in self.waiting.drain(..) {
+    fn close(&mut self) -> RelayStep {
+        for PendingEvent::Output(event, _) | PendingEvent::Last(event) in self.waiting.drain(..) {
             let _ = self.events.try_send(event);
         }
-        Step::End
+        RelayStep::End
     }
 
-    fn ended(&self, exit: Exit) -> ExecEvent {
+    fn ended(&self, exit: ProcessExit) -> ExecEvent {
         match (exit.timed_out, self.deadline) {
             (true, Some(after)) => ExecEvent::TimedOut { after },
             (true, None) => ExecEvent::Failed(Fault::new(
@@ -198,25 +200,27 @@ impl Relay {
         }
     }
 
-    async fn pass_in(&mut self, control: ExecControl) -> Result<Step, LinkError> {
+    async fn pass_in(&mut self, control: ExecControl) -> Result<RelayStep, LinkError> {
         let number = self.channel.number();
         match control {
             ExecControl::Stdin(bytes) => {
                 self.input = bytes;
                 self.send_input().await?;
             }
-            ExecControl::CloseStdin => self.channel.send(Frame::new(number, Kind::Stdin, Bytes::new()).end()).await?,
+            ExecControl::CloseStdin => {
+                self.channel.send(Frame::new(number, FrameKind::Stdin, Bytes::new()).end()).await?
+            }
             ExecControl::Signal(signal) => self.channel.send(Signal { number: signal }.frame(number)).await?,
             ExecControl::Resize { rows, cols } => self.channel.send(Resize { rows, cols }.frame(number)).await?,
         }
-        Ok(Step::GoOn)
+        Ok(RelayStep::GoOn)
     }
 
     async fn send_input(&mut self) -> Result<(), LinkError> {
         while !self.input.is_empty() && self.window >= wire::FRAME_BYTES_MAX {
             let piece = self.input.split_to(self.input.len().min(wire::FRAME_BYTES_MAX));
             self.window -= piece.len();
-            self.channel.send(Frame::new(self.channel.number(), Kind::Stdin, piece)).await?;
+            self.channel.send(Frame::new(self.channel.number(), FrameKind::Stdin, piece)).await?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Converts errors of the link and of the guest into faults for the caller.
 
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_guest::{Error, ErrorKind, Frame, Kind, Message};
+use pandastack_wire_guest::{Error, ErrorKind, Frame, FrameKind, Message};
 
 use super::session::LinkError;
 
@@ -56,10 +56,10 @@ impl From<LinkError> for Fault {
 }
 
 /// Checks the kind of a reply. Errors from the guest and unexpected kinds become faults.
-pub(super) fn reply(frame: Frame, wanted: Kind) -> Result<Frame, Fault> {
+pub(super) fn reply(frame: Frame, wanted: FrameKind) -> Result<Frame, Fault> {
     match frame.kind {
         kind if kind == wanted => Ok(frame),
-        Kind::Error => Err(match Error::parse(&frame.payload) {
+        FrameKind::Error => Err(match Error::parse(&frame.payload) {
             Ok(error) => guest_fault(error),
             Err(error) => LinkError::from(error).into(),
         }),

@@ -3,35 +3,35 @@
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{ByteStream, FileBody, FileEntry, FileKind, WriteAsk};
+use pandastack_wire_fleet::{ByteStream, FileBody, FileEntry, FileKind, WriteParams};
 use pandastack_wire_guest::{
-    Credit, Entries, Entry, EntryKind, FRAME_BYTES_MAX, Frame, Kind, Message, Meta, Path, Read, WINDOW_BYTES, Write,
-    Written,
+    BytesWritten, Credit, DirEntries, DirEntry, DirEntryKind, EntryMetadata, FRAME_BYTES_MAX, Frame, FrameKind,
+    Message, PathMessage, ReadFile, WINDOW_BYTES, WriteFile,
 };
 
 use super::{
-    channel::Channel,
+    channel::GuestChannel,
     fault::{parse, reply},
     limits::{ENTRIES_MAX, LISTING_BYTES_MAX, REQUEST_DEADLINE},
-    session::{LinkError, Session},
+    session::{GuestSession, LinkError},
 };
 
 /// Opens a file. Its contents are streamed as the body is read.
-pub async fn read_file(session: &Session, path: &str) -> Result<FileBody, Fault> {
+pub async fn read_file(session: &GuestSession, path: &str) -> Result<FileBody, Fault> {
     let mut channel = session.channel()?;
-    channel.send(Read { path: path.to_owned() }.frame(channel.number())).await?;
+    channel.send(ReadFile { path: path.to_owned() }.frame(channel.number())).await?;
     let first = next(&mut channel).await?;
-    if first.kind == Kind::Error {
+    if first.kind == FrameKind::Error {
         channel.finish();
     }
-    let entry = checked(parse::<Meta>(first)?.entry).ok_or_else(confused)?;
+    let entry = checked(parse::<EntryMetadata>(first)?.entry).ok_or_else(unexpected_frame)?;
     Ok(FileBody { entry, body: Box::pin(stream::unfold(Some(channel), next_piece)) })
 }
 
 /// Returns the next piece of a body that a guest sends.
-pub(super) async fn next_piece(channel: Option<Channel>) -> Option<(Result<Bytes, Fault>, Option<Channel>)> {
+pub(super) async fn next_piece(channel: Option<GuestChannel>) -> Option<(Result<Bytes, Fault>, Option<GuestChannel>)> {
     let mut channel = channel?;
-    let frame = match next(&mut channel).await.and_then(|frame| reply(frame, Kind::Data)) {
+    let frame = match next(&mut channel).await.and_then(|frame| reply(frame, FrameKind::Data)) {
         Ok(frame) => frame,
         Err(fault) => return Some((Err(fault), None)),
     };
@@ -46,16 +46,16 @@ pub(super) async fn next_piece(channel: Option<Channel>) -> Option<(Result<Bytes
 }
 
 /// Writes a body to a file. The file appears complete or not at all.
-pub async fn write_file(session: &Session, ask: WriteAsk, mut body: ByteStream) -> Result<u64, Fault> {
+pub async fn write_file(session: &GuestSession, ask: WriteParams, mut body: ByteStream) -> Result<u64, Fault> {
     let mut channel = session.channel()?;
     let number = channel.number();
-    channel.send(Write { path: ask.path, mode: ask.mode }.frame(number)).await?;
-    Ok(parse::<Written>(upload(&mut channel, &mut body).await?)?.bytes)
+    channel.send(WriteFile { path: ask.path, mode: ask.mode }.frame(number)).await?;
+    Ok(parse::<BytesWritten>(upload(&mut channel, &mut body).await?)?.bytes)
 }
 
 /// Sends a body as fast as the guest accepts it, and returns the guest's last frame. A body that
 /// breaks off is a fault, and the dropped channel then makes the guest discard its part.
-pub(super) async fn upload(channel: &mut Channel, body: &mut ByteStream) -> Result<Frame, Fault> {
+pub(super) async fn upload(channel: &mut GuestChannel, body: &mut ByteStream) -> Result<Frame, Fault> {
     let number = channel.number();
     let mut window = WINDOW_BYTES;
     loop {
@@ -68,7 +68,7 @@ pub(super) async fn upload(channel: &mut Channel, body: &mut ByteStream) -> Resu
             // awaited.
             frame = channel.next() => {
                 let frame = frame?;
-                if frame.kind != Kind::Credit {
+                if frame.kind != FrameKind::Credit {
                     channel.finish();
                     return Ok(frame);
                 }
@@ -80,20 +80,20 @@ pub(super) async fn upload(channel: &mut Channel, body: &mut ByteStream) -> Resu
             let part = piece.split_to(piece.len().min(FRAME_BYTES_MAX));
             while window < part.len() {
                 let frame = next(channel).await?;
-                if frame.kind != Kind::Credit {
+                if frame.kind != FrameKind::Credit {
                     channel.finish();
                     return Ok(frame);
                 }
                 window = window.saturating_add(parse::<Credit>(frame)?.bytes as usize);
             }
             window -= part.len();
-            channel.send(Frame::new(number, Kind::Data, part)).await?;
+            channel.send(Frame::new(number, FrameKind::Data, part)).await?;
         }
     }
-    channel.send(Frame::new(number, Kind::Data, Bytes::new()).end()).await?;
+    channel.send(Frame::new(number, FrameKind::Data, Bytes::new()).end()).await?;
     loop {
         let frame = next(channel).await?;
-        if frame.kind != Kind::Credit {
+        if frame.kind != FrameKind::Credit {
             channel.finish();
             return Ok(frame);
         }
@@ -101,17 +101,17 @@ pub(super) async fn upload(channel: &mut Channel, body: &mut ByteStream) -> Resu
 }
 
 /// Lists a directory, sorted by name.
-pub async fn list_dir(session: &Session, path: &str) -> Result<Vec<FileEntry>, Fault> {
+pub async fn list_dir(session: &GuestSession, path: &str) -> Result<Vec<FileEntry>, Fault> {
     let mut channel = session.channel()?.without_credit();
-    channel.send(Path { path: path.to_owned() }.frame(channel.number(), Kind::List)).await?;
+    channel.send(PathMessage { path: path.to_owned() }.frame(channel.number(), FrameKind::List)).await?;
     let (mut entries, mut bytes) = (Vec::new(), 0);
     loop {
         let frame = next(&mut channel).await?;
-        let last = frame.flags.is_end() || frame.kind == Kind::Error;
+        let last = frame.flags.is_end() || frame.kind == FrameKind::Error;
         if last {
             channel.finish();
         }
-        let part = parse::<Entries>(frame)?.entries.into_iter().filter_map(checked);
+        let part = parse::<DirEntries>(frame)?.entries.into_iter().filter_map(checked);
         entries.extend(part.inspect(|entry| bytes += memory_of(entry)));
         if entries.len() > ENTRIES_MAX || bytes > LISTING_BYTES_MAX {
             let text = format!(
@@ -128,39 +128,39 @@ pub async fn list_dir(session: &Session, path: &str) -> Result<Vec<FileEntry>, F
 }
 
 /// Describes one path.
-pub async fn stat(session: &Session, path: &str) -> Result<FileEntry, Fault> {
-    let meta: Meta = parse(ask(session, path, Kind::Stat).await?)?;
-    checked(meta.entry).ok_or_else(confused)
+pub async fn stat(session: &GuestSession, path: &str) -> Result<FileEntry, Fault> {
+    let meta: EntryMetadata = parse(ask(session, path, FrameKind::Stat).await?)?;
+    checked(meta.entry).ok_or_else(unexpected_frame)
 }
 
 /// Deletes a path and everything below it.
-pub async fn delete_path(session: &Session, path: &str) -> Result<(), Fault> {
-    reply(ask(session, path, Kind::Delete).await?, Kind::Done).map(drop)
+pub async fn delete_path(session: &GuestSession, path: &str) -> Result<(), Fault> {
+    reply(ask(session, path, FrameKind::Delete).await?, FrameKind::Done).map(drop)
 }
 
-async fn ask(session: &Session, path: &str, kind: Kind) -> Result<Frame, Fault> {
+async fn ask(session: &GuestSession, path: &str, kind: FrameKind) -> Result<Frame, Fault> {
     let mut channel = session.channel()?;
-    channel.send(Path { path: path.to_owned() }.frame(channel.number(), kind)).await?;
+    channel.send(PathMessage { path: path.to_owned() }.frame(channel.number(), kind)).await?;
     let frame = next(&mut channel).await?;
     channel.finish();
     Ok(frame)
 }
 
 /// Waits for the next frame, with a timeout.
-pub(super) async fn next(channel: &mut Channel) -> Result<Frame, Fault> {
+pub(super) async fn next(channel: &mut GuestChannel) -> Result<Frame, Fault> {
     match tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await {
         Ok(frame) => Ok(frame?),
         Err(_) => Err(LinkError::Deadline.into()),
     }
 }
 
-pub(super) fn confused() -> Fault {
+pub(super) fn unexpected_frame() -> Fault {
     Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent sent an invalid response")
 }
 
 /// Skips names from an untrusted guest that are not plain names.
-fn checked(entry: Entry) -> Option<FileEntry> {
-    (entry.name == "/" || is_plain(&entry.name)).then(|| told(entry))
+fn checked(entry: DirEntry) -> Option<FileEntry> {
+    (entry.name == "/" || is_plain(&entry.name)).then(|| to_file_entry(entry))
 }
 
 /// Returns whether a name from a guest is a plain name and not a path.
@@ -173,13 +173,13 @@ pub(super) fn memory_of(entry: &FileEntry) -> usize {
     size_of::<FileEntry>() + entry.name.len() + entry.target.as_ref().map_or(0, String::len)
 }
 
-pub(super) fn told(entry: Entry) -> FileEntry {
-    let Entry { name, kind, size, mode, modified, target } = entry;
+pub(super) fn to_file_entry(entry: DirEntry) -> FileEntry {
+    let DirEntry { name, kind, size, mode, modified, target } = entry;
     let kind = match kind {
-        EntryKind::File => FileKind::File,
-        EntryKind::Directory => FileKind::Directory,
-        EntryKind::Symlink => FileKind::Symlink,
-        EntryKind::Other => FileKind::Other,
+        DirEntryKind::File => FileKind::File,
+        DirEntryKind::Directory => FileKind::Directory,
+        DirEntryKind::Symlink => FileKind::Symlink,
+        DirEntryKind::Other => FileKind::Other,
     };
     FileEntry { name, kind, size, mode, modified, target }
 }
@@ -188,8 +188,8 @@ pub(super) fn told(entry: Entry) -> FileEntry {
 mod tests {
     use super::*;
 
-    fn entry(name: &str) -> Entry {
-        Entry { name: name.to_owned(), kind: EntryKind::File, size: 1, mode: 0o644, modified: 0, target: None }
+    fn entry(name: &str) -> DirEntry {
+        DirEntry { name: name.to_owned(), kind: DirEntryKind::File, size: 1, mode: 0o644, modified: 0, target: None }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::{
 
 /// The link's end of a queue.
 pub(super) struct Inbox {
-    frames: mpsc::Sender<Queued>,
+    frames: mpsc::Sender<QueuedFrame>,
     /// Bytes that the channel may still queue.
     room: Arc<Semaphore>,
     /// Whether a full queue stops the link's reader. If not, it closes the link.
@@ -25,24 +25,24 @@ pub(super) struct Inbox {
 }
 
 /// The channel's end. It must not hold the link's end, whose drop signals the end of the link.
-pub(super) struct Reader {
-    frames: mpsc::Receiver<Queued>,
+pub(super) struct InboxReader {
+    frames: mpsc::Receiver<QueuedFrame>,
     waits: Arc<AtomicBool>,
 }
 
 /// A frame that counts against both bounds until its reader takes it.
-struct Queued {
+struct QueuedFrame {
     frame: Frame,
     _channel: OwnedSemaphorePermit,
     _link: OwnedSemaphorePermit,
 }
 
 /// Makes a queue.
-pub(super) fn open() -> (Arc<Inbox>, Reader) {
+pub(super) fn open() -> (Arc<Inbox>, InboxReader) {
     let (tx, frames) = mpsc::channel(CHANNEL_QUEUE);
     let (room, waits) = (Arc::new(Semaphore::new(CHANNEL_BYTES_MAX)), Arc::new(AtomicBool::new(false)));
     let inbox = Inbox { frames: tx, room, waits: waits.clone() };
-    (Arc::new(inbox), Reader { frames, waits })
+    (Arc::new(inbox), InboxReader { frames, waits })
 }
 
 impl Inbox {
@@ -59,7 +59,7 @@ impl Inbox {
         let link = acquire(link, cost).await?;
         // Copied, because a slice would keep the decoder's whole buffer alive for one byte.
         frame.payload = Bytes::copy_from_slice(&frame.payload);
-        match self.frames.try_send(Queued { frame, _channel: channel, _link: link }) {
+        match self.frames.try_send(QueuedFrame { frame, _channel: channel, _link: link }) {
             // A reader that has left needs no more frames.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Full(queued)) => Err(LinkError::Overrun { channel: queued.frame.channel }),
@@ -71,7 +71,7 @@ async fn acquire(room: &Arc<Semaphore>, cost: u32) -> Result<OwnedSemaphorePermi
     room.clone().acquire_many_owned(cost).await.map_err(|_| LinkError::Closed)
 }
 
-impl Reader {
+impl InboxReader {
     /// Takes the next frame. `None` once the link has ended and the queue is empty.
     pub(super) async fn next(&mut self) -> Option<Frame> {
         self.frames.recv().await.map(|queued| queued.frame)

@@ -16,14 +16,14 @@ mod spare;
 mod trees;
 mod volumes;
 
-pub use activity::Use;
+pub use activity::UseGuard;
 pub use code::{close_code, code_sessions, open_code, run_cell};
 pub use exec::exec;
 
 pub use files::{delete_path, list_dir, read_file, stat, write_file};
 pub use ports::{connect, listening};
-pub use session::{LinkError, Session};
-pub use spare::{Spare, SparePlace, take_up};
+pub use session::{GuestSession, LinkError};
+pub use spare::{SpareConnection, SpareHolder, take_up};
 pub use volumes::{grow, mount};
 
 pub mod process {

@@ -20,18 +20,18 @@ use tokio::{
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::{
-    activity::Use,
+    activity::UseGuard,
     limits::{CONNECT_MAX, PROCESS_BYTES_MAX},
-    session::Session,
+    session::GuestSession,
 };
 use crate::net::GUEST;
 
 const _: () = assert!(AGENT_PORT == pandastack_wire_guest::AGENT_PORT, "the refused port must be the agent's");
 
 /// Asks the guest for its listening ports. The answer is not trusted and is checked.
-pub async fn listening(session: &Session) -> Result<Vec<ListeningPort>, Fault> {
+pub async fn listening(session: &GuestSession) -> Result<Vec<ListeningPort>, Fault> {
     let told = session.ports().await?.ports;
-    let known = |told: pandastack_wire_guest::Port| {
+    let known = |told: pandastack_wire_guest::PortReport| {
         let port = GuestPort::try_from(i64::from(told.port)).ok()?;
         let process = told.process.map(|name| {
             name.chars().filter(|c| !c.is_control()).take(PROCESS_BYTES_MAX / char::MAX.len_utf8()).collect()
@@ -42,7 +42,12 @@ pub async fn listening(session: &Session) -> Result<Vec<ListeningPort>, Fault> {
 }
 
 /// Connects to a port. The use lasts as long as the connection.
-pub async fn connect(session: &Session, using: Use, netns: &Netns, port: GuestPort) -> Result<GuestStream, Fault> {
+pub async fn connect(
+    session: &GuestSession,
+    using: UseGuard,
+    netns: &Netns,
+    port: GuestPort,
+) -> Result<GuestStream, Fault> {
     let room = session.stream_room()?;
     let ended = session.ended();
     let dialled = tokio::select! {
@@ -72,7 +77,7 @@ async fn dial(netns: &Netns, port: GuestPort) -> io::Result<TcpStream> {
 }
 
 /// Returns the reason for a refused connection: often a program listens on 127.0.0.1 only.
-async fn refused(session: &Session, port: GuestPort) -> Fault {
+async fn refused(session: &GuestSession, port: GuestPort) -> Fault {
     let ports = session.ports().await.map(|list| list.ports).unwrap_or_default();
     let inward = ports.iter().any(|listening| listening.port == port.get() && listening.loopback_only);
     let text = if inward {
@@ -90,7 +95,7 @@ async fn refused(session: &Session, port: GuestPort) -> Fault {
 struct PortStream {
     stream: TcpStream,
     over: Pin<Box<WaitForCancellationFutureOwned>>,
-    _using: Use,
+    _using: UseGuard,
     _room: OwnedSemaphorePermit,
 }
 

@@ -12,7 +12,7 @@ use bytes::BytesMut;
 use pandastack_kit::Scope;
 use pandastack_vmm::Link;
 use pandastack_wire_guest::{
-    Decoder, Figures, Frame, FrameError, GENERATION, Hello, Kind, Message, PortList, Rebirth, Reborn, Welcome,
+    Decoder, Frame, FrameError, FrameKind, GENERATION, GuestUsage, Hello, Message, PortList, Rebirth, Reborn, Welcome,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
@@ -21,8 +21,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    activity::{Activity, Use},
-    channel::Channel,
+    activity::{Activity, UseGuard},
+    channel::GuestChannel,
     inbox::{self, Inbox},
     limits::{
         BATCH_BYTES, CHANNEL_BYTES_MAX, CHANNELS_MAX, LINK_BYTES_MAX, OUT_BYTES_MAX, OUT_QUEUE, REQUEST_DEADLINE,
@@ -40,7 +40,7 @@ pub enum LinkError {
     #[error("the guest sent an invalid frame")]
     Frame(#[from] FrameError),
     #[error("the guest sent {found:?} instead of {wanted:?}")]
-    Unexpected { wanted: Kind, found: Kind },
+    Unexpected { wanted: FrameKind, found: FrameKind },
     #[error("the guest sent an invalid message")]
     Message(#[from] pandastack_wire_guest::BadMessage),
     #[error("the guest refused: {0}")]
@@ -64,15 +64,15 @@ const UNSAID_GENERATION: u32 = 2;
 
 /// An open connection. Clones share it. It closes when the last clone is dropped.
 #[derive(Clone)]
-pub struct Session {
-    shared: Arc<Shared>,
+pub struct GuestSession {
+    shared: Arc<SessionState>,
 }
 
-pub(super) struct Shared {
-    out: mpsc::Sender<Outgoing>,
+pub(super) struct SessionState {
+    out: mpsc::Sender<OutgoingFrame>,
     /// Bytes that may still be queued in `out`.
     out_room: Arc<Semaphore>,
-    table: Arc<Mutex<Table>>,
+    table: Arc<Mutex<ChannelTable>>,
     broken: watch::Receiver<bool>,
     /// Ends the reader. A dead guest does not close the link, so the reader would wait for ever.
     end: CancellationToken,
@@ -83,26 +83,26 @@ pub(super) struct Shared {
     streams: Arc<Semaphore>,
 }
 
-impl Drop for Shared {
+impl Drop for SessionState {
     fn drop(&mut self) {
         self.end.cancel();
     }
 }
 
 /// A frame that waits to be written. It counts against the queue's bytes until then.
-struct Outgoing {
+struct OutgoingFrame {
     frame: Frame,
     _room: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Default)]
-struct Table {
+struct ChannelTable {
     last: u32,
     open: HashMap<u32, Arc<Inbox>>,
     closed: bool,
 }
 
-impl Session {
+impl GuestSession {
     /// Does the handshake and sends the rebirth, if any, in the same write: one round trip before
     /// the first request.
     pub async fn open(
@@ -141,7 +141,7 @@ impl Session {
         let (read, write) = tokio::io::split(link);
         let (out, queue) = mpsc::channel(OUT_QUEUE);
         let (tx, broken) = watch::channel(false);
-        let table = Arc::new(Mutex::new(Table::default()));
+        let table = Arc::new(Mutex::new(ChannelTable::default()));
         let end = CancellationToken::new();
         let (reading, writing) = (end.clone(), end.clone());
         let readers_table = table.clone();
@@ -165,7 +165,7 @@ impl Session {
         });
         let (activity, streams) = (Activity::default(), Arc::new(Semaphore::new(STREAMS_MAX)));
         let out_room = Arc::new(Semaphore::new(OUT_BYTES_MAX));
-        Self { shared: Arc::new(Shared { out, out_room, table, broken, end, activity, generation, streams }) }
+        Self { shared: Arc::new(SessionState { out, out_room, table, broken, end, activity, generation, streams }) }
     }
 
     /// Closes the link at once. All requests in progress on it fail.
@@ -195,7 +195,7 @@ impl Session {
 
     /// Opens a channel for a request that guests support since a generation. An older guest would
     /// close the link.
-    pub(super) fn channel_since(&self, generation: u32) -> Result<Channel, LinkError> {
+    pub(super) fn channel_since(&self, generation: u32) -> Result<GuestChannel, LinkError> {
         match self.shared.generation >= generation {
             true => self.channel(),
             false => Err(LinkError::TooOld),
@@ -203,12 +203,12 @@ impl Session {
     }
 
     /// Opens a channel.
-    pub(super) fn channel(&self) -> Result<Channel, LinkError> {
+    pub(super) fn channel(&self) -> Result<GuestChannel, LinkError> {
         let using = self.shared.activity.begin().ok_or(LinkError::Retired)?;
         self.open_channel(Some(using))
     }
 
-    fn open_channel(&self, using: Option<Use>) -> Result<Channel, LinkError> {
+    fn open_channel(&self, using: Option<UseGuard>) -> Result<GuestChannel, LinkError> {
         let (inbox, reader) = inbox::open();
         let mut table = self.shared.table.lock().expect("no holder panics");
         if table.closed {
@@ -225,7 +225,7 @@ impl Session {
         }
         let number = table.last;
         table.open.insert(number, inbox);
-        Ok(Channel::new(number, reader, self.shared.clone(), using))
+        Ok(GuestChannel::new(number, reader, self.shared.clone(), using))
     }
 
     /// Waits until the link has ended.
@@ -236,58 +236,65 @@ impl Session {
 
     /// Makes one round trip.
     pub async fn ping(&self) -> Result<(), LinkError> {
-        self.ask(|number| Frame::new(number, Kind::Ping, bytes::Bytes::new()), Kind::Pong).await.map(drop)
+        self.ask(|number| Frame::new(number, FrameKind::Ping, bytes::Bytes::new()), FrameKind::Pong).await.map(drop)
     }
 
     /// Sends the rebirth to a guest on an open link.
     pub async fn rebirth(&self, rebirth: &Rebirth) -> Result<(), LinkError> {
-        self.ask(|number| rebirth.frame(number), Kind::Reborn).await.map(drop)
+        self.ask(|number| rebirth.frame(number), FrameKind::Reborn).await.map(drop)
     }
 
     /// Makes the guest flush and freeze its file systems. This is the host's own request, so it
     /// works on a retired guest too.
     pub async fn quiesce(&self) -> Result<(), LinkError> {
-        let question = |number| Frame::new(number, Kind::Quiesce, bytes::Bytes::new());
-        ask_on(self.open_channel(None)?, question, Kind::Done).await.map(drop)
+        let question = |number| Frame::new(number, FrameKind::Quiesce, bytes::Bytes::new());
+        ask_on(self.open_channel(None)?, question, FrameKind::Done).await.map(drop)
     }
 
     /// Undoes `quiesce`.
     pub async fn thaw(&self) -> Result<(), LinkError> {
-        let question = |number| Frame::new(number, Kind::Thaw, bytes::Bytes::new());
-        ask_on(self.open_channel(None)?, question, Kind::Done).await.map(drop)
+        let question = |number| Frame::new(number, FrameKind::Thaw, bytes::Bytes::new());
+        ask_on(self.open_channel(None)?, question, FrameKind::Done).await.map(drop)
     }
 
     /// Asks for the resources that the guest uses.
-    pub async fn measure(&self) -> Result<Figures, LinkError> {
-        let frame = self.ask(|number| Frame::new(number, Kind::Measure, bytes::Bytes::new()), Kind::Figures).await?;
-        Ok(Figures::parse(&frame.payload)?)
+    pub async fn measure(&self) -> Result<GuestUsage, LinkError> {
+        let frame = self
+            .ask(|number| Frame::new(number, FrameKind::Measure, bytes::Bytes::new()), FrameKind::GuestUsage)
+            .await?;
+        Ok(GuestUsage::parse(&frame.payload)?)
     }
 
     /// Asks which ports are listened on.
     pub async fn ports(&self) -> Result<PortList, LinkError> {
-        let frame = self.ask(|number| Frame::new(number, Kind::Ports, bytes::Bytes::new()), Kind::PortList).await?;
+        let frame =
+            self.ask(|number| Frame::new(number, FrameKind::Ports, bytes::Bytes::new()), FrameKind::PortList).await?;
         Ok(PortList::parse(&frame.payload)?)
     }
 
-    async fn ask(&self, question: impl FnOnce(u32) -> Frame, wanted: Kind) -> Result<Frame, LinkError> {
+    async fn ask(&self, question: impl FnOnce(u32) -> Frame, wanted: FrameKind) -> Result<Frame, LinkError> {
         ask_on(self.channel()?, question, wanted).await
     }
 }
 
-async fn ask_on(mut channel: Channel, question: impl FnOnce(u32) -> Frame, wanted: Kind) -> Result<Frame, LinkError> {
+async fn ask_on(
+    mut channel: GuestChannel,
+    question: impl FnOnce(u32) -> Frame,
+    wanted: FrameKind,
+) -> Result<Frame, LinkError> {
     channel.send(question(channel.number())).await?;
     let frame = tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await.map_err(|_| LinkError::Deadline)??;
     channel.finish();
     expect(frame, wanted)
 }
 
-impl Shared {
+impl SessionState {
     pub(super) async fn send(&self, frame: Frame) -> Result<(), LinkError> {
         // The guest may have stopped reading, and callers must not wait for ever.
         let queued = async {
             let bytes = frame.payload.len() as u32;
             let room = self.out_room.clone().acquire_many_owned(bytes).await.map_err(|_| LinkError::Closed)?;
-            self.out.send(Outgoing { frame, _room: Some(room) }).await.map_err(|_| LinkError::Closed)
+            self.out.send(OutgoingFrame { frame, _room: Some(room) }).await.map_err(|_| LinkError::Closed)
         };
         tokio::time::timeout(REQUEST_DEADLINE, queued).await.unwrap_or(Err(LinkError::Deadline))
     }
@@ -295,7 +302,7 @@ impl Shared {
     /// Sends an empty frame if there is space. For cancel frames that no caller waits for.
     pub(super) fn send_now(&self, frame: Frame) {
         assert!(frame.payload.is_empty(), "a payload must wait for its room");
-        let _ = self.out.try_send(Outgoing { frame, _room: None });
+        let _ = self.out.try_send(OutgoingFrame { frame, _room: None });
     }
 
     pub(super) fn close(&self, number: u32) {
@@ -304,10 +311,10 @@ impl Shared {
 }
 
 /// Checks a frame's kind. Converts the guest's error.
-pub(super) fn expect(frame: Frame, wanted: Kind) -> Result<Frame, LinkError> {
+pub(super) fn expect(frame: Frame, wanted: FrameKind) -> Result<Frame, LinkError> {
     match frame.kind {
         kind if kind == wanted => Ok(frame),
-        Kind::Error => Err(LinkError::Refused(pandastack_wire_guest::Error::parse(&frame.payload)?.text)),
+        FrameKind::Error => Err(LinkError::Refused(pandastack_wire_guest::Error::parse(&frame.payload)?.text)),
         found => Err(LinkError::Unexpected { wanted, found }),
     }
 }
@@ -344,7 +351,7 @@ async fn read_frame(link: &mut impl Link, decoder: &mut Decoder) -> Result<Frame
     }
 }
 
-async fn write_frames(mut write: WriteHalf<Box<dyn Link>>, mut queue: mpsc::Receiver<Outgoing>) {
+async fn write_frames(mut write: WriteHalf<Box<dyn Link>>, mut queue: mpsc::Receiver<OutgoingFrame>) {
     let mut batch = BytesMut::new();
     while let Some(outgoing) = queue.recv().await {
         batch.clear();
@@ -360,7 +367,11 @@ async fn write_frames(mut write: WriteHalf<Box<dyn Link>>, mut queue: mpsc::Rece
     }
 }
 
-async fn read_frames(mut read: ReadHalf<Box<dyn Link>>, mut decoder: Decoder, table: &Mutex<Table>) -> LinkError {
+async fn read_frames(
+    mut read: ReadHalf<Box<dyn Link>>,
+    mut decoder: Decoder,
+    table: &Mutex<ChannelTable>,
+) -> LinkError {
     let room = Arc::new(Semaphore::new(LINK_BYTES_MAX));
     loop {
         match decoder.next_frame() {
@@ -379,14 +390,14 @@ async fn read_frames(mut read: ReadHalf<Box<dyn Link>>, mut decoder: Decoder, ta
     }
 }
 
-fn close_channels(table: &Mutex<Table>) {
+fn close_channels(table: &Mutex<ChannelTable>) {
     let mut table = table.lock().expect("no holder panics");
     table.closed = true;
     // Dropping the senders ends every channel.
     table.open.clear();
 }
 
-async fn deliver(table: &Mutex<Table>, frame: Frame, room: &Arc<Semaphore>) -> Result<(), LinkError> {
+async fn deliver(table: &Mutex<ChannelTable>, frame: Frame, room: &Arc<Semaphore>) -> Result<(), LinkError> {
     let inbox = table.lock().expect("no holder panics").open.get(&frame.channel).cloned();
     match inbox {
         Some(inbox) => inbox.put(frame, room).await,

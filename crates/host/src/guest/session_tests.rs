@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use pandastack_kit::Scope;
-use pandastack_wire_guest::{Decoder, FRAME_BYTES_MAX, FRAME_COST_MIN, Frame, GENERATION, Kind, WINDOW_BYTES};
+use pandastack_wire_guest::{Decoder, FRAME_BYTES_MAX, FRAME_COST_MIN, Frame, FrameKind, GENERATION, WINDOW_BYTES};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
     time::timeout,
 };
 
-use super::{Channel, LinkError, Session};
+use super::{GuestChannel, GuestSession, LinkError};
 use crate::guest::limits::{CHANNEL_BYTES_MAX, CHANNELS_MAX, LINK_BYTES_MAX, OUT_BYTES_MAX, UNCREDITED_BYTES_MAX};
 
 /// Bytes that the link itself buffers.
@@ -24,10 +24,10 @@ const LONG: Duration = Duration::from_secs(3600);
 /// Upper bound of a flood, so that it ends if nothing stops it.
 const FLOOD_BYTES: usize = 64 << 20;
 
-fn link() -> (Session, DuplexStream, Scope) {
+fn link() -> (GuestSession, DuplexStream, Scope) {
     let (ours, guest) = tokio::io::duplex(WIRE_BYTES);
     let scope = Scope::new();
-    (Session::start(Box::new(ours), Decoder::default(), GENERATION, &scope), guest, scope)
+    (GuestSession::start(Box::new(ours), Decoder::default(), GENERATION, &scope), guest, scope)
 }
 
 fn encoded(frame: &Frame) -> BytesMut {
@@ -37,7 +37,7 @@ fn encoded(frame: &Frame) -> BytesMut {
 }
 
 fn data(number: u32, bytes: usize) -> BytesMut {
-    encoded(&Frame::new(number, Kind::Data, vec![7; bytes]))
+    encoded(&Frame::new(number, FrameKind::Data, vec![7; bytes]))
 }
 
 /// Sends frames for each number in turn until the link ends, accepts no more, or the flood is over.
@@ -54,7 +54,7 @@ async fn flood(guest: &mut DuplexStream, numbers: &[u32], frame_bytes: usize, by
     taken
 }
 
-fn channels(session: &Session, count: usize) -> Vec<Channel> {
+fn channels(session: &GuestSession, count: usize) -> Vec<GuestChannel> {
     (0..count).map(|_| session.channel().unwrap()).collect()
 }
 
@@ -79,7 +79,7 @@ async fn a_guest_that_floods_one_channel_loses_its_link() {
 async fn a_guest_that_floods_many_channels_below_their_windows_fills_no_more_than_the_link() {
     let (session, mut guest, _scope) = link();
     let mut channels = channels(&session, CHANNELS_MAX);
-    let numbers: Vec<u32> = channels.iter().map(Channel::number).collect();
+    let numbers: Vec<u32> = channels.iter().map(GuestChannel::number).collect();
     let taken = flood(&mut guest, &numbers, FRAME_BYTES_MAX, CHANNELS_MAX * WINDOW_BYTES).await;
     assert!(taken <= LINK_BYTES_MAX + 2 * FRAME_BYTES_MAX + WIRE_BYTES, "{taken} bytes were taken");
     // The guest obeyed its credit, so the link continues as soon as a frame is read.
@@ -101,9 +101,9 @@ async fn a_full_window_and_the_frames_outside_of_it_pass() {
             guest.write_all(&data(number, frame_bytes)).await.unwrap();
         }
         for _ in 0..short {
-            guest.write_all(&encoded(&Frame::new(number, Kind::Credit, vec![0; 16]))).await.unwrap();
+            guest.write_all(&encoded(&Frame::new(number, FrameKind::Credit, vec![0; 16]))).await.unwrap();
         }
-        guest.write_all(&encoded(&Frame::new(number, Kind::Process, vec![0; FRAME_BYTES_MAX]))).await.unwrap();
+        guest.write_all(&encoded(&Frame::new(number, FrameKind::Process, vec![0; FRAME_BYTES_MAX]))).await.unwrap();
         // Another channel's answer is not delayed by a full queue.
         let (pong, ()) = tokio::join!(session.ping(), answer_ping(&mut guest));
         pong.unwrap();
@@ -111,7 +111,7 @@ async fn a_full_window_and_the_frames_outside_of_it_pass() {
             assert_eq!(channel.next().await.unwrap().payload.len(), frame_bytes);
         }
         for _ in 0..short {
-            assert_eq!(channel.next().await.unwrap().kind, Kind::Credit);
+            assert_eq!(channel.next().await.unwrap().kind, FrameKind::Credit);
         }
         assert_eq!(channel.next().await.unwrap().payload.len(), FRAME_BYTES_MAX);
     }
@@ -122,8 +122,8 @@ async fn answer_ping(guest: &mut DuplexStream) {
     loop {
         guest.read_buf(decoder.buffer()).await.unwrap();
         if let Some(frame) = decoder.next_frame().unwrap() {
-            assert_eq!(frame.kind, Kind::Ping);
-            guest.write_all(&encoded(&Frame::new(frame.channel, Kind::Pong, Bytes::new()))).await.unwrap();
+            assert_eq!(frame.kind, FrameKind::Ping);
+            guest.write_all(&encoded(&Frame::new(frame.channel, FrameKind::Pong, Bytes::new()))).await.unwrap();
             return;
         }
     }
@@ -173,7 +173,7 @@ async fn what_waits_for_a_guest_that_does_not_read_is_bounded() {
     let channel = session.channel().unwrap();
     let mut sent = 0;
     while sent < FLOOD_BYTES {
-        let frame = Frame::new(channel.number(), Kind::Stdin, vec![7; FRAME_BYTES_MAX]);
+        let frame = Frame::new(channel.number(), FrameKind::Stdin, vec![7; FRAME_BYTES_MAX]);
         match channel.send(frame).await {
             Ok(()) => sent += FRAME_BYTES_MAX,
             Err(error) => {

@@ -14,21 +14,21 @@ use std::{
 };
 
 use pandastack_kit::{Scope, Secret};
-use pandastack_vmm::{KeptLink, LinkState, Machine};
+use pandastack_vmm::{LinkState, Machine, SealableLink};
 use pandastack_wire_guest::Rebirth;
 use tokio::sync::Semaphore;
 
 use super::{
     limits::{SPARE_AFTER, SPARE_DEADLINE, SPARE_HURRY, SPARE_TRIES, TAKE_UP_PARTS},
-    session::{LinkError, Session, greet},
+    session::{GuestSession, LinkError, greet},
 };
 
 /// A spare connection of a running guest.
-pub struct Spare {
-    link: Box<dyn KeptLink>,
+pub struct SpareConnection {
+    link: Box<dyn SealableLink>,
 }
 
-impl Spare {
+impl SpareConnection {
     /// Connects, and does the handshake with the agent's current secret.
     pub async fn open(machine: &dyn Machine, secret: &[u8]) -> Result<Self, LinkError> {
         let mut link = machine.dial_kept().await.map_err(|error| LinkError::Io(std::io::Error::other(error)))?;
@@ -54,20 +54,20 @@ impl Spare {
 /// Holds the spare connection of a running machine. It is filled some time after the start, and
 /// again before a seal.
 #[derive(Clone)]
-pub struct SparePlace {
-    spare: Arc<Mutex<Option<Spare>>>,
+pub struct SpareHolder {
+    spare: Arc<Mutex<Option<SpareConnection>>>,
     /// Held while the connection is opened, so that a second caller waits instead of opening
     /// another one.
     turn: Arc<Semaphore>,
 }
 
-impl Default for SparePlace {
+impl Default for SpareHolder {
     fn default() -> Self {
         Self { spare: Arc::default(), turn: Arc::new(Semaphore::new(1)) }
     }
 }
 
-impl SparePlace {
+impl SpareHolder {
     /// Fills the place after a delay, because the guest's first user comes first.
     pub fn fill_later(&self, machine: &Arc<dyn Machine>, secret: &Secret<Vec<u8>>, scope: &Scope) {
         let (place, token) = (self.clone(), scope.token());
@@ -97,7 +97,7 @@ impl SparePlace {
         let filled = tokio::time::timeout(within, async {
             let _turn = self.turn.acquire().await;
             if !self.is_filled() {
-                let spare = Spare::open(machine, secret.reveal()).await?;
+                let spare = SpareConnection::open(machine, secret.reveal()).await?;
                 *self.spare.lock().expect("no holder panics") = Some(spare);
             }
             Ok::<(), LinkError>(())
@@ -109,9 +109,10 @@ impl SparePlace {
         }
     }
 
-    /// Returns the state that a copy's host needs, if there is a connection. See [`Spare::state`].
+    /// Returns the state that a copy's host needs, if there is a connection. See
+    /// [`SpareConnection::state`].
     pub fn state(&self) -> Option<LinkState> {
-        self.spare.lock().expect("no holder panics").as_ref().and_then(Spare::state)
+        self.spare.lock().expect("no holder panics").as_ref().and_then(SpareConnection::state)
     }
 
     /// Returns whether there is a usable connection. The guest may have closed it.
@@ -129,10 +130,10 @@ pub async fn take_up(
     rebirth: &Rebirth,
     scope: &Scope,
     launch_deadline: Duration,
-) -> Result<Session, LinkError> {
+) -> Result<GuestSession, LinkError> {
     let taken_up = async {
         let link = machine.take_up(state).await.map_err(|error| LinkError::Io(std::io::Error::other(error)))?;
-        Session::resume(link, rebirth, scope).await
+        GuestSession::resume(link, rebirth, scope).await
     };
     tokio::time::timeout(launch_deadline / TAKE_UP_PARTS, taken_up).await.map_err(|_| LinkError::Deadline)?
 }

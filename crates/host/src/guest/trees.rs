@@ -3,53 +3,56 @@
 
 use futures_util::stream;
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{ByteStream, Change, ChangeKind, ChangeStream, InTheWay, Reach, Unpacked, WalkAsk, Walked};
+use pandastack_wire_fleet::{
+    ByteStream, ExistingTarget, FileChange, FileChangeKind, FileChangeStream, PathScope, UnpackSummary, WalkParams,
+    WalkResult,
+};
 use pandastack_wire_guest::{
-    self as wire, Branches, Changes, Chmod, Error, ErrorKind, Frame, Kind, MakeDir, Message, Meta, Move, Path,
-    TREES_SINCE, Walk, Watch,
+    self as wire, CreateDir, EntryMetadata, Error, ErrorKind, Frame, FrameKind, Message, PathChanges, PathMessage,
+    RenamePath, SetMode, TREES_SINCE, WalkDir, WalkEntries, WatchPath,
 };
 
 use super::{
-    channel::Channel,
+    channel::GuestChannel,
     fault::{guest_fault, parse, reply},
-    files::{is_plain, memory_of, next, next_piece, told, upload},
+    files::{is_plain, memory_of, next, next_piece, to_file_entry, upload},
     limits::{LISTING_BYTES_MAX, TREE_DEADLINE},
-    session::{LinkError, Session},
+    session::{GuestSession, LinkError},
 };
 
 /// Makes a folder.
-pub async fn make_dir(session: &Session, path: &str, above: Reach) -> Result<(), Fault> {
-    let (path, parents) = (path.to_owned(), above == Reach::All);
-    done(session, |number| MakeDir { path, parents }.frame(number)).await
+pub async fn make_dir(session: &GuestSession, path: &str, above: PathScope) -> Result<(), Fault> {
+    let (path, parents) = (path.to_owned(), above == PathScope::All);
+    done(session, |number| CreateDir { path, parents }.frame(number)).await
 }
 
 /// Moves a path.
-pub async fn move_path(session: &Session, from: &str, to: &str, in_the_way: InTheWay) -> Result<(), Fault> {
-    let (from, to, overwrite) = (from.to_owned(), to.to_owned(), in_the_way == InTheWay::Goes);
-    done(session, |number| Move { from, to, overwrite }.frame(number)).await
+pub async fn move_path(session: &GuestSession, from: &str, to: &str, in_the_way: ExistingTarget) -> Result<(), Fault> {
+    let (from, to, overwrite) = (from.to_owned(), to.to_owned(), in_the_way == ExistingTarget::Goes);
+    done(session, |number| RenamePath { from, to, overwrite }.frame(number)).await
 }
 
 /// Sets permission bits.
-pub async fn chmod(session: &Session, path: &str, mode: u32, below: Reach) -> Result<(), Fault> {
-    let (path, recursive) = (path.to_owned(), below == Reach::All);
-    done(session, |number| Chmod { path, mode, recursive }.frame(number)).await
+pub async fn chmod(session: &GuestSession, path: &str, mode: u32, below: PathScope) -> Result<(), Fault> {
+    let (path, recursive) = (path.to_owned(), below == PathScope::All);
+    done(session, |number| SetMode { path, mode, recursive }.frame(number)).await
 }
 
 /// Lists a folder and everything below it.
-pub async fn walk(session: &Session, ask: WalkAsk) -> Result<Walked, Fault> {
-    let WalkAsk { path, depth, entries_max } = ask;
+pub async fn walk(session: &GuestSession, ask: WalkParams) -> Result<WalkResult, Fault> {
+    let WalkParams { path, depth, entries_max } = ask;
     let mut channel = session.channel_since(TREES_SINCE)?.without_credit();
-    channel.send(Walk { path, depth, entries_max }.frame(channel.number())).await?;
-    let (mut walked, mut bytes) = (Walked { entries: Vec::new(), truncated: false }, 0);
+    channel.send(WalkDir { path, depth, entries_max }.frame(channel.number())).await?;
+    let (mut walked, mut bytes) = (WalkResult { entries: Vec::new(), truncated: false }, 0);
     loop {
         let frame = next(&mut channel).await?;
-        let last = frame.flags.is_end() || frame.kind == Kind::Error;
+        let last = frame.flags.is_end() || frame.kind == FrameKind::Error;
         if last {
             channel.finish();
         }
-        let part: Branches = parse(frame)?;
+        let part: WalkEntries = parse(frame)?;
         let inside = part.entries.into_iter().filter(|entry| entry.name.split('/').all(is_plain));
-        walked.entries.extend(inside.map(told).inspect(|entry| bytes += memory_of(entry)));
+        walked.entries.extend(inside.map(to_file_entry).inspect(|entry| bytes += memory_of(entry)));
         walked.truncated |= part.truncated || bytes > LISTING_BYTES_MAX;
         if walked.entries.len() > entries_max as usize {
             walked.entries.truncate(entries_max as usize);
@@ -62,19 +65,19 @@ pub async fn walk(session: &Session, ask: WalkAsk) -> Result<Walked, Fault> {
 }
 
 /// Watches a path. Returns once the guest's watch is in place.
-pub async fn watch(session: &Session, path: &str, below: Reach) -> Result<ChangeStream, Fault> {
+pub async fn watch(session: &GuestSession, path: &str, below: PathScope) -> Result<FileChangeStream, Fault> {
     let mut channel = session.channel_since(TREES_SINCE)?;
-    let (path, recursive) = (path.to_owned(), below == Reach::All);
-    channel.send(Watch { path: path.clone(), recursive }.frame(channel.number())).await?;
+    let (path, recursive) = (path.to_owned(), below == PathScope::All);
+    channel.send(WatchPath { path: path.clone(), recursive }.frame(channel.number())).await?;
     let first = patiently(&mut channel).await?;
-    if first.kind == Kind::Error {
+    if first.kind == FrameKind::Error {
         channel.finish();
         return Err(refused(first, |error| match error.kind {
             ErrorKind::Full => Fault::new(FaultKind::Quota, "fs.too_many_watches", error.text),
             _ => guest_fault(error),
         }));
     }
-    reply(first, Kind::Watching)?;
+    reply(first, FrameKind::Watching)?;
     Ok(Box::pin(stream::unfold(Some((channel, path)), |watch| async move {
         let (mut channel, path) = watch?;
         let changes = next_changes(&mut channel, &path).await;
@@ -83,54 +86,55 @@ pub async fn watch(session: &Session, path: &str, below: Reach) -> Result<Change
     })))
 }
 
-async fn next_changes(channel: &mut Channel, watched: &str) -> Result<Vec<Change>, Fault> {
+async fn next_changes(channel: &mut GuestChannel, watched: &str) -> Result<Vec<FileChange>, Fault> {
     // No timeout: there may be no change for any time.
     let frame = channel.next().await?;
-    if frame.kind == Kind::Error {
+    if frame.kind == FrameKind::Error {
         channel.finish();
     }
     channel.consumed(&frame.payload).await?;
-    let changes = parse::<Changes>(frame)?.changes.into_iter().filter(|change| is_at_or_below(watched, &change.path));
+    let changes =
+        parse::<PathChanges>(frame)?.changes.into_iter().filter(|change| is_at_or_below(watched, &change.path));
     Ok(changes.map(change).collect())
 }
 
 /// Returns a folder as a tar archive.
-pub async fn read_tree(session: &Session, path: &str) -> Result<ByteStream, Fault> {
+pub async fn read_tree(session: &GuestSession, path: &str) -> Result<ByteStream, Fault> {
     let mut channel = session.channel_since(TREES_SINCE)?;
-    channel.send(Path { path: path.to_owned() }.frame(channel.number(), Kind::Pack)).await?;
+    channel.send(PathMessage { path: path.to_owned() }.frame(channel.number(), FrameKind::Pack)).await?;
     let first = next(&mut channel).await?;
-    if first.kind == Kind::Error {
+    if first.kind == FrameKind::Error {
         channel.finish();
     }
-    parse::<Meta>(first)?;
+    parse::<EntryMetadata>(first)?;
     Ok(Box::pin(stream::unfold(Some(channel), next_piece)))
 }
 
 /// Unpacks a tar archive below a folder.
-pub async fn write_tree(session: &Session, path: &str, mut body: ByteStream) -> Result<Unpacked, Fault> {
+pub async fn write_tree(session: &GuestSession, path: &str, mut body: ByteStream) -> Result<UnpackSummary, Fault> {
     let mut channel = session.channel_since(TREES_SINCE)?;
-    channel.send(Path { path: path.to_owned() }.frame(channel.number(), Kind::Unpack)).await?;
+    channel.send(PathMessage { path: path.to_owned() }.frame(channel.number(), FrameKind::Unpack)).await?;
     let last = upload(&mut channel, &mut body).await?;
-    if last.kind == Kind::Error {
+    if last.kind == FrameKind::Error {
         return Err(refused(last, |error| match error.kind {
             ErrorKind::Invalid => Fault::new(FaultKind::Caller, "fs.bad_archive", error.text),
             _ => guest_fault(error),
         }));
     }
-    let wire::Unpacked { entries, bytes } = parse(last)?;
-    Ok(Unpacked { entries, bytes })
+    let wire::UnpackReply { entries, bytes } = parse(last)?;
+    Ok(UnpackSummary { entries, bytes })
 }
 
-async fn done(session: &Session, question: impl FnOnce(u32) -> Frame) -> Result<(), Fault> {
+async fn done(session: &GuestSession, question: impl FnOnce(u32) -> Frame) -> Result<(), Fault> {
     let mut channel = session.channel_since(TREES_SINCE)?;
     channel.send(question(channel.number())).await?;
     let frame = patiently(&mut channel).await?;
     channel.finish();
-    reply(frame, Kind::Done).map(drop)
+    reply(frame, FrameKind::Done).map(drop)
 }
 
 /// Waits for the first answer about a tree, which may be large.
-async fn patiently(channel: &mut Channel) -> Result<Frame, Fault> {
+async fn patiently(channel: &mut GuestChannel) -> Result<Frame, Fault> {
     match tokio::time::timeout(TREE_DEADLINE, channel.next()).await {
         Ok(frame) => Ok(frame?),
         Err(_) => Err(LinkError::Deadline.into()),
@@ -147,19 +151,19 @@ fn is_at_or_below(watched: &str, path: &str) -> bool {
     rest.trim_end_matches('/').is_empty() || rest.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_plain))
 }
 
-fn change(change: wire::Change) -> Change {
-    let wire::Change { kind, path, folder, cookie } = change;
+fn change(change: wire::PathChange) -> FileChange {
+    let wire::PathChange { kind, path, folder, cookie } = change;
     let kind = match kind {
-        wire::ChangeKind::Created => ChangeKind::Created,
-        wire::ChangeKind::Modified => ChangeKind::Modified,
-        wire::ChangeKind::Written => ChangeKind::Written,
-        wire::ChangeKind::Deleted => ChangeKind::Deleted,
-        wire::ChangeKind::MovedFrom => ChangeKind::MovedFrom,
-        wire::ChangeKind::MovedTo => ChangeKind::MovedTo,
-        wire::ChangeKind::Attributes => ChangeKind::Attributes,
-        wire::ChangeKind::Overflow => ChangeKind::Overflow,
+        wire::PathChangeKind::Created => FileChangeKind::Created,
+        wire::PathChangeKind::Modified => FileChangeKind::Modified,
+        wire::PathChangeKind::Written => FileChangeKind::Written,
+        wire::PathChangeKind::Deleted => FileChangeKind::Deleted,
+        wire::PathChangeKind::MovedFrom => FileChangeKind::MovedFrom,
+        wire::PathChangeKind::MovedTo => FileChangeKind::MovedTo,
+        wire::PathChangeKind::Attributes => FileChangeKind::Attributes,
+        wire::PathChangeKind::Overflow => FileChangeKind::Overflow,
     };
-    Change { kind, path, folder, cookie }
+    FileChange { kind, path, folder, cookie }
 }
 
 #[cfg(test)]

@@ -1,32 +1,34 @@
 //! Volumes in a guest: mounts them, and grows their file systems.
 
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_guest::{Error, ErrorKind, Kind, Message, Volumes};
+use pandastack_wire_guest::{Error, ErrorKind, FrameKind, Message, VolumeDevices};
 
 use super::{
     fault::{guest_fault, reply},
     limits::REQUEST_DEADLINE,
-    session::{LinkError, Session},
+    session::{GuestSession, LinkError},
 };
 
 /// Makes the guest mount volumes.
-pub async fn mount(session: &Session, volumes: &Volumes) -> Result<(), Fault> {
-    ask(session, volumes, Kind::Mount).await
+pub async fn mount(session: &GuestSession, volumes: &VolumeDevices) -> Result<(), Fault> {
+    ask(session, volumes, FrameKind::Mount).await
 }
 
 /// Makes the guest grow the file systems of volumes that have grown.
-pub async fn grow(session: &Session, volumes: &Volumes) -> Result<(), Fault> {
-    ask(session, volumes, Kind::Grow).await
+pub async fn grow(session: &GuestSession, volumes: &VolumeDevices) -> Result<(), Fault> {
+    ask(session, volumes, FrameKind::Grow).await
 }
 
-async fn ask(session: &Session, volumes: &Volumes, kind: Kind) -> Result<(), Fault> {
+async fn ask(session: &GuestSession, volumes: &VolumeDevices, kind: FrameKind) -> Result<(), Fault> {
     let mut channel = session.channel()?;
     channel.send(volumes.frame(channel.number(), kind)).await?;
     let frame = tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await.map_err(|_| LinkError::Deadline)??;
     channel.finish();
     match frame.kind {
-        Kind::Error => Err(Error::parse(&frame.payload).map_or_else(|error| LinkError::from(error).into(), refusal)),
-        _ => reply(frame, Kind::Done).map(drop),
+        FrameKind::Error => {
+            Err(Error::parse(&frame.payload).map_or_else(|error| LinkError::from(error).into(), refusal))
+        }
+        _ => reply(frame, FrameKind::Done).map(drop),
     }
 }
 

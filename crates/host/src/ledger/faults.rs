@@ -5,7 +5,7 @@ use super::{Ledger, LedgerError, sql};
 
 /// What happens to the write that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub enum WriteLoss {
     /// Nothing was written.
     Yes,
     /// It was written, but the caller gets an error.
@@ -20,7 +20,7 @@ pub struct LedgerFaults {
 
 impl LedgerFaults {
     /// Adds the counter to a ledger, permanently.
-    pub async fn install(ledger: Ledger, lost: Lost) -> Result<Self, LedgerError> {
+    pub async fn install(ledger: Ledger, lost: WriteLoss) -> Result<Self, LedgerError> {
         let tables: Vec<String> =
             sqlx::query_scalar("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
                 .fetch_all(&ledger.pool)
@@ -28,7 +28,7 @@ impl LedgerFaults {
                 .map_err(sql("list the tables"))?;
         let faults = Self { ledger };
         faults.run("CREATE TABLE faults (left INTEGER NOT NULL) STRICT; INSERT INTO faults VALUES (-1)").await?;
-        let when = if lost == Lost::Yes { "BEFORE" } else { "AFTER" };
+        let when = if lost == WriteLoss::Yes { "BEFORE" } else { "AFTER" };
         for table in &tables {
             for change in ["INSERT", "UPDATE", "DELETE"] {
                 // FAIL ends the statement but keeps its changes so far: the count, and the row if

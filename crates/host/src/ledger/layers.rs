@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use pandastack_model::{LayerId, SandboxId};
-use pandastack_wire_fleet::Hold;
+use pandastack_wire_fleet::LayerHold;
 use sqlx::{Row, sqlite::SqliteRow};
 
 use super::{Ledger, LedgerError, sql};
@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS layers (
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerRow {
     pub id: LayerId,
-    pub hold: Hold,
+    pub hold: LayerHold,
     /// The sandbox that was sealed.
     pub source: SandboxId,
 }
@@ -120,7 +120,7 @@ fn read(row: &SqliteRow) -> Result<LayerRow, LedgerError> {
     let corrupt = |field| LedgerError::Corrupt { id: id.clone(), field };
     Ok(LayerRow {
         id: id.parse().map_err(|_| corrupt("id"))?,
-        hold: if text("hold")? == "kept" { Hold::Kept } else { Hold::Passing },
+        hold: if text("hold")? == "kept" { LayerHold::Kept } else { LayerHold::Passing },
         source: text("source")?.parse().map_err(|_| corrupt("source"))?,
     })
 }

@@ -27,10 +27,10 @@ use sqlx::{
 };
 
 #[cfg(feature = "faults")]
-pub use faults::{LedgerFaults, Lost};
+pub use faults::{LedgerFaults, WriteLoss};
 pub use machines::MachineRow;
-pub use sandboxes::{Record, SandboxRow};
-pub use volumes::{Claimed, VolumeUse};
+pub use sandboxes::{SandboxRecord, SandboxRow};
+pub use volumes::{ClaimOutcome, VolumeUse};
 
 /// Change this with a table. A newer version is refused.
 const VERSION: i64 = 2;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pandastack_model::{Access, Egress, LayerId, Origin, Owner, SandboxId, SandboxSpec, SandboxState, VolumeMount};
+use pandastack_model::{
+    Egress, LayerId, Owner, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, VolumeAccess, VolumeMount,
+};
 use serde::{Deserialize, Serialize};
 use sqlx::{Row, sqlite::SqliteRow};
 
@@ -25,12 +27,12 @@ pub struct SandboxRow {
     pub id: SandboxId,
     pub generation: u64,
     pub spec: SandboxSpec,
-    pub record: Record,
+    pub record: SandboxRecord,
 }
 
 /// The part of a sandbox's row that changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct SandboxRecord {
     pub state: SandboxState,
     /// The layer it sleeps in: set from falling asleep until its machine runs again or it is
     /// removed.
@@ -47,7 +49,7 @@ impl Ledger {
         sqlx::query(line)
             .bind(id.to_string())
             .bind(i64::try_from(generation).unwrap_or(i64::MAX))
-            .bind(Stored::write(spec))
+            .bind(StoredSpec::write(spec))
             .execute(&self.pool)
             .await
             .map_err(sql("record a sandbox"))?;
@@ -55,21 +57,21 @@ impl Ledger {
     }
 
     /// Records the current state of a sandbox.
-    pub async fn record(&self, id: SandboxId, now: &Record) -> Result<(), LedgerError> {
+    pub async fn record(&self, id: SandboxId, now: &SandboxRecord) -> Result<(), LedgerError> {
         update(id, now).execute(&self.pool).await.map_err(sql("record a sandbox's state"))?;
         Ok(())
     }
 
     /// Records the current state of a sandbox durably. Falling asleep cannot be undone after this.
-    pub async fn record_durably(&self, id: SandboxId, now: &Record) -> Result<(), LedgerError> {
+    pub async fn record_durably(&self, id: SandboxId, now: &SandboxRecord) -> Result<(), LedgerError> {
         self.durably("record a sandbox's state", async |connection| update(id, now).execute(connection).await.map(drop))
             .await
     }
 
     /// Records the specification that the owner changed.
-    pub async fn respecified(&self, id: SandboxId, spec: &SandboxSpec) -> Result<(), LedgerError> {
+    pub async fn update_spec(&self, id: SandboxId, spec: &SandboxSpec) -> Result<(), LedgerError> {
         sqlx::query("UPDATE sandboxes SET spec = ? WHERE id = ?")
-            .bind(Stored::write(spec))
+            .bind(StoredSpec::write(spec))
             .bind(id.to_string())
             .execute(&self.pool)
             .await
@@ -97,8 +99,8 @@ impl Ledger {
     }
 }
 
-fn update(id: SandboxId, now: &Record) -> sqlx::query::Query<'_, sqlx::Sqlite, sqlx::sqlite::SqliteArguments> {
-    let Record { state, layer, secret } = now;
+fn update(id: SandboxId, now: &SandboxRecord) -> sqlx::query::Query<'_, sqlx::Sqlite, sqlx::sqlite::SqliteArguments> {
+    let SandboxRecord { state, layer, secret } = now;
     let reason = match state {
         SandboxState::Failed { reason } => Some(reason.clone()),
         _ => None,
@@ -123,8 +125,8 @@ fn read(row: &SqliteRow) -> Result<SandboxRow, LedgerError> {
     Ok(SandboxRow {
         id: id.parse().map_err(|_| corrupt("id"))?,
         generation: u64::try_from(generation).unwrap_or_default(),
-        spec: Stored::read(&spec).ok_or_else(|| corrupt("spec"))?,
-        record: Record {
+        spec: StoredSpec::read(&spec).ok_or_else(|| corrupt("spec"))?,
+        record: SandboxRecord {
             state: SandboxState::from_name(&state, reason).ok_or_else(|| corrupt("state"))?,
             layer: layer.map(|layer| layer.parse()).transpose().map_err(|_| corrupt("layer"))?,
             secret: row.try_get("secret").map_err(broken())?,
@@ -134,7 +136,7 @@ fn read(row: &SqliteRow) -> Result<SandboxRow, LedgerError> {
 
 /// A specification as it is stored. Fields may be added, but never renamed.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredSpec {
     /// Absent in rows of servers without owners.
     #[serde(default)]
     owner: Option<String>,
@@ -157,21 +159,21 @@ struct StoredMount {
     read_only: bool,
 }
 
-impl Stored {
+impl StoredSpec {
     fn write(spec: &SandboxSpec) -> String {
         let SandboxSpec { owner, template, origin, ttl_seconds, persistent, metadata, env, egress, .. } = spec;
         let SandboxSpec { bandwidth_mbps, volumes, .. } = spec;
         let mount = |mount: &VolumeMount| StoredMount {
             volume: mount.volume,
             path: mount.path.clone(),
-            read_only: mount.access == Access::ReadOnly,
+            read_only: mount.access == VolumeAccess::ReadOnly,
         };
-        let stored = Stored {
+        let stored = StoredSpec {
             owner: owner.as_ref().map(|owner| owner.0.clone()),
             template: template.to_string(),
             layer: match origin {
-                Origin::Template => None,
-                Origin::Layer(layer) => Some(*layer),
+                SandboxOrigin::Template => None,
+                SandboxOrigin::Layer(layer) => Some(*layer),
             },
             ttl_seconds: *ttl_seconds,
             persistent: *persistent,
@@ -188,18 +190,18 @@ impl Stored {
     }
 
     fn read(text: &str) -> Option<SandboxSpec> {
-        let stored: Stored = serde_json::from_str(text).ok()?;
-        let Stored { owner, template, layer, ttl_seconds, persistent, metadata, env, egress, .. } = stored;
-        let Stored { bandwidth_mbps, volumes, .. } = stored;
+        let stored: StoredSpec = serde_json::from_str(text).ok()?;
+        let StoredSpec { owner, template, layer, ttl_seconds, persistent, metadata, env, egress, .. } = stored;
+        let StoredSpec { bandwidth_mbps, volumes, .. } = stored;
         let mount = |mount: StoredMount| VolumeMount {
             volume: mount.volume,
             path: mount.path,
-            access: if mount.read_only { Access::ReadOnly } else { Access::ReadWrite },
+            access: if mount.read_only { VolumeAccess::ReadOnly } else { VolumeAccess::ReadWrite },
         };
         Some(SandboxSpec {
             owner: owner.map(Owner),
             template: template.parse().ok()?,
-            origin: layer.map_or(Origin::Template, Origin::Layer),
+            origin: layer.map_or(SandboxOrigin::Template, SandboxOrigin::Layer),
             ttl_seconds,
             persistent,
             metadata,

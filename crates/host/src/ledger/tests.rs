@@ -1,9 +1,10 @@
 //! Tests of the ledger on a real file: the next process finds what was written.
 
 use pandastack_model::{
-    Access, Egress, LayerId, MachineId, Origin, Owner, SandboxId, SandboxSpec, SandboxState, VolumeId, VolumeMount,
+    Egress, LayerId, MachineId, Owner, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, VolumeAccess, VolumeId,
+    VolumeMount,
 };
-use pandastack_wire_fleet::Hold;
+use pandastack_wire_fleet::LayerHold;
 
 use super::*;
 
@@ -16,11 +17,11 @@ async fn ledger() -> (tempfile::TempDir, Ledger) {
 fn spec() -> SandboxSpec {
     SandboxSpec {
         owner: Some(Owner("w".into())),
-        origin: Origin::Layer(LayerId::random()),
+        origin: SandboxOrigin::Layer(LayerId::random()),
         persistent: true,
         egress: Egress::Only(vec!["*.debian.org".parse().unwrap(), "203.0.113.0/24".parse().unwrap()]),
         bandwidth_mbps: Some(10),
-        volumes: vec![VolumeMount { volume: VolumeId::random(), path: "/data".into(), access: Access::ReadOnly }],
+        volumes: vec![VolumeMount { volume: VolumeId::random(), path: "/data".into(), access: VolumeAccess::ReadOnly }],
         ..SandboxSpec::of("mini".parse().unwrap())
     }
 }
@@ -48,12 +49,13 @@ async fn a_sandbox_comes_back_as_it_was() {
     let (id, spec) = (SandboxId::random(), spec());
     ledger.wanted(id, 7, &spec).await.unwrap();
     ledger.wanted(id, 9, &SandboxSpec::of("base".parse().unwrap())).await.unwrap();
-    let asleep = Record { state: SandboxState::Asleep, layer: Some(LayerId::random()), secret: Some(vec![1, 2, 3]) };
+    let asleep =
+        SandboxRecord { state: SandboxState::Asleep, layer: Some(LayerId::random()), secret: Some(vec![1, 2, 3]) };
     ledger.record_durably(id, &asleep).await.unwrap();
     let rows = ledger.sandboxes().await.unwrap();
     assert_eq!((rows.len(), rows[0].generation), (1, 7), "the first word counts");
     assert_eq!((&rows[0].spec, &rows[0].record), (&spec, &asleep));
-    let failed = Record { state: SandboxState::Failed { reason: "killed".into() }, layer: None, secret: None };
+    let failed = SandboxRecord { state: SandboxState::Failed { reason: "killed".into() }, layer: None, secret: None };
     ledger.record(id, &failed).await.unwrap();
     assert_eq!(ledger.sandboxes().await.unwrap()[0].record, failed);
     ledger.sandbox_gone(id).await.unwrap();
@@ -67,13 +69,13 @@ async fn a_layer_is_unused_only_without_machine_sleeper_and_owner() {
     ledger.sealing(layer, sandbox).await.unwrap();
     assert_eq!(ledger.unused_layers().await.unwrap(), [layer]);
     ledger.keep(layer).await.unwrap();
-    assert_eq!(ledger.layer(layer).await.unwrap().unwrap().hold, Hold::Kept);
+    assert_eq!(ledger.layer(layer).await.unwrap().unwrap().hold, LayerHold::Kept);
     assert!(ledger.unused_layers().await.unwrap().is_empty());
     ledger.intend(machine, "slot-1", Some(layer)).await.unwrap();
     ledger.unkeep(layer).await.unwrap();
     assert!(ledger.unused_layers().await.unwrap().is_empty(), "a machine runs on it");
     ledger.wanted(sandbox, 1, &spec()).await.unwrap();
-    let asleep = Record { state: SandboxState::Asleep, layer: Some(layer), secret: None };
+    let asleep = SandboxRecord { state: SandboxState::Asleep, layer: Some(layer), secret: None };
     ledger.record(sandbox, &asleep).await.unwrap();
     ledger.gone(machine).await.unwrap();
     assert!(ledger.unused_layers().await.unwrap().is_empty(), "a sandbox sleeps in it");

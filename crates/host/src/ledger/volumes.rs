@@ -1,7 +1,7 @@
 //! Records which sandbox uses which volume, and which volumes are being removed. The volume's data
 //! is in its file. A row is written before anything is done with the file.
 
-use pandastack_model::{Access, SandboxId, VolumeId, VolumeMount};
+use pandastack_model::{SandboxId, VolumeAccess, VolumeId, VolumeMount};
 use pandastack_vmm::VolumeSlot;
 use sqlx::{Row, Sqlite, Transaction, sqlite::SqliteRow};
 
@@ -39,13 +39,13 @@ impl VolumeUse {
 
 /// The result of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Claimed {
+pub enum ClaimOutcome {
     /// The sandbox has all its volumes, now or from the same request before.
     Yes,
     /// The sandbox already has other volumes.
     Otherwise,
     /// A volume is used by a sandbox that does not share it with this access.
-    Taken { volume: VolumeId, by: SandboxId, access: Access },
+    Taken { volume: VolumeId, by: SandboxId, access: VolumeAccess },
     /// A volume is being removed.
     Going { volume: VolumeId },
 }
@@ -53,11 +53,11 @@ pub enum Claimed {
 impl Ledger {
     /// Records the volumes of a sandbox, all or none. A volume has one writer, or any number of
     /// readers.
-    pub async fn claim_volumes(&self, sandbox: SandboxId, uses: &[VolumeUse]) -> Result<Claimed, LedgerError> {
+    pub async fn claim_volumes(&self, sandbox: SandboxId, uses: &[VolumeUse]) -> Result<ClaimOutcome, LedgerError> {
         let mut work = self.pool.begin().await.map_err(sql("begin a claim"))?;
         let present = uses_in(&mut work, sandbox).await?;
         if !present.is_empty() {
-            return Ok(if present == uses { Claimed::Yes } else { Claimed::Otherwise });
+            return Ok(if present == uses { ClaimOutcome::Yes } else { ClaimOutcome::Otherwise });
         }
         for (place, wanted) in uses.iter().enumerate() {
             if let Some(refusal) = obstacle(&mut work, wanted).await? {
@@ -74,7 +74,7 @@ impl Ledger {
                 .map_err(sql("record a volume's user"))?;
         }
         work.commit().await.map_err(sql("finish a claim"))?;
-        Ok(Claimed::Yes)
+        Ok(ClaimOutcome::Yes)
     }
 
     /// Lists the volumes of a sandbox, in the order of the request.
@@ -94,7 +94,7 @@ impl Ledger {
     }
 
     /// Records that a sandbox no longer uses volumes.
-    pub async fn let_go_volumes(&self, sandbox: SandboxId) -> Result<(), LedgerError> {
+    pub async fn release_volumes(&self, sandbox: SandboxId) -> Result<(), LedgerError> {
         sqlx::query("DELETE FROM volume_users WHERE sandbox = ?")
             .bind(sandbox.to_string())
             .execute(&self.pool)
@@ -105,7 +105,7 @@ impl Ledger {
 
     /// Records that a volume is about to be removed. If sandboxes use it, records nothing and
     /// returns them.
-    pub async fn volume_goes(&self, volume: VolumeId) -> Result<Vec<SandboxId>, LedgerError> {
+    pub async fn begin_volume_removal(&self, volume: VolumeId) -> Result<Vec<SandboxId>, LedgerError> {
         let mut work = self.pool.begin().await.map_err(sql("begin a removal"))?;
         let users = users_in(&mut work, volume).await?;
         if users.is_empty() {
@@ -130,7 +130,7 @@ impl Ledger {
     }
 
     /// Lists the volumes whose removal has begun.
-    pub async fn volumes_going(&self) -> Result<Vec<VolumeId>, LedgerError> {
+    pub async fn volumes_being_removed(&self) -> Result<Vec<VolumeId>, LedgerError> {
         let rows = sqlx::query("SELECT volume FROM volumes_going")
             .fetch_all(&self.pool)
             .await
@@ -140,7 +140,7 @@ impl Ledger {
 }
 
 /// Returns the reason why a use is refused, if there is one.
-async fn obstacle(work: &mut Transaction<'_, Sqlite>, wanted: &VolumeUse) -> Result<Option<Claimed>, LedgerError> {
+async fn obstacle(work: &mut Transaction<'_, Sqlite>, wanted: &VolumeUse) -> Result<Option<ClaimOutcome>, LedgerError> {
     let VolumeUse { volume, slot, .. } = wanted;
     let going: i64 = sqlx::query_scalar("SELECT count(*) FROM volumes_going WHERE volume = ?")
         .bind(volume.to_string())
@@ -148,12 +148,12 @@ async fn obstacle(work: &mut Transaction<'_, Sqlite>, wanted: &VolumeUse) -> Res
         .await
         .map_err(sql("look for a removal"))?;
     if going > 0 {
-        return Ok(Some(Claimed::Going { volume: *volume }));
+        return Ok(Some(ClaimOutcome::Going { volume: *volume }));
     }
     let users = users_in(work, *volume).await?;
-    let shares = |access| access == Access::ReadOnly && slot.access() == Access::ReadOnly;
+    let shares = |access| access == VolumeAccess::ReadOnly && slot.access() == VolumeAccess::ReadOnly;
     let other = users.into_iter().find(|(_, slot)| !shares(slot.access()));
-    Ok(other.map(|(by, slot)| Claimed::Taken { volume: *volume, by, access: slot.access() }))
+    Ok(other.map(|(by, slot)| ClaimOutcome::Taken { volume: *volume, by, access: slot.access() }))
 }
 
 async fn users_in(

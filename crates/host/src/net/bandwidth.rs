@@ -16,31 +16,31 @@ use super::{
 
 /// The bandwidth limit of one slot.
 #[derive(Debug)]
-pub struct Pipe {
+pub struct BandwidthLimit {
     /// Name of the slot, and of the host's end of its uplink.
     slot: String,
     netns: Arc<Netns>,
-    shape: Mutex<Shape>,
+    shape: Mutex<AppliedLimit>,
     /// Allows one change at a time.
     turn: Semaphore,
 }
 
 /// The limit that the kernel has, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum AppliedLimit {
     /// An earlier process may have set a limit, or a change failed half-way.
     Unknown,
     Limited(Option<u32>),
 }
 
-impl Pipe {
-    pub fn new(slot: String, netns: Arc<Netns>, shape: Shape) -> Pipe {
-        Pipe { slot, netns, shape: Mutex::new(shape), turn: Semaphore::new(1) }
+impl BandwidthLimit {
+    pub fn new(slot: String, netns: Arc<Netns>, shape: AppliedLimit) -> BandwidthLimit {
+        BandwidthLimit { slot, netns, shape: Mutex::new(shape), turn: Semaphore::new(1) }
     }
 
     /// Returns whether this limit is known to be in place.
     pub fn is(&self, mbps: Option<u32>) -> bool {
-        self.known() == Shape::Limited(mbps)
+        self.known() == AppliedLimit::Limited(mbps)
     }
 
     /// Limits both directions, or removes the limit. Starts no process if nothing changes.
@@ -49,11 +49,11 @@ impl Pipe {
         if self.is(mbps) {
             return Ok(());
         }
-        self.set_known(Shape::Unknown);
+        self.set_known(AppliedLimit::Unknown);
         let (down, up) = (command(&self.slot, mbps), command(UPLINK, mbps));
         let (down, up) = tokio::join!(tc(&down, None), tc(&up, Some(&self.netns)));
         down.and(up).map_err(|cause| NetError::Command { action: "limit a slot's bandwidth", cause })?;
-        self.set_known(Shape::Limited(mbps));
+        self.set_known(AppliedLimit::Limited(mbps));
         Ok(())
     }
 
@@ -63,11 +63,11 @@ impl Pipe {
         self.turn.close();
     }
 
-    fn known(&self) -> Shape {
+    fn known(&self) -> AppliedLimit {
         *self.shape.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_known(&self, shape: Shape) {
+    fn set_known(&self, shape: AppliedLimit) {
         *self.shape.lock().unwrap_or_else(PoisonError::into_inner) = shape;
     }
 }

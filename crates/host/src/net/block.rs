@@ -9,12 +9,12 @@ use serde::Deserialize;
 use super::{
     NetError,
     cidr::Cidr,
-    command::{Batch, CommandError, ip, list},
-    names::{BLOCK_BITS, Names},
+    command::{BatchMode, CommandError, ip, list},
+    names::{BLOCK_BITS, NetNames},
 };
 
 /// Returns the block that the instance has already claimed, or claims a free one.
-pub(super) async fn claim(names: &Names) -> Result<Cidr, NetError> {
+pub(super) async fn claim(names: &NetNames) -> Result<Cidr, NetError> {
     let anchor = names.anchor();
     let failed = |cause| NetError::Command { action: "reserve a block of addresses", cause };
     if if_nametoindex(anchor.as_str()).is_ok() {
@@ -26,11 +26,11 @@ pub(super) async fn claim(names: &Names) -> Result<Cidr, NetError> {
         // A tun device uses the driver that taps need anyway, so no other driver is required.
         let lines =
             format!("tuntap add dev {anchor} mode tun\nlink set {anchor} addrgenmode none\nlink set {anchor} up\n");
-        ip(Batch::StopAtError, &lines, None).await.map_err(failed)?;
+        ip(BatchMode::StopAtError, &lines, None).await.map_err(failed)?;
     }
     let taken = networks(&["-j", "-4", "route", "show", "table", "all"]).await.map_err(failed)?;
     for block in free_blocks(names, &taken) {
-        match ip(Batch::StopAtError, &format!("route add {block} dev {anchor}\n"), None).await {
+        match ip(BatchMode::StopAtError, &format!("route add {block} dev {anchor}\n"), None).await {
             Ok(()) => return Ok(block),
             // Another instance claimed the block after the routes were read.
             Err(CommandError::Refused { complaint, .. }) if complaint.contains("File exists") => {}
@@ -42,19 +42,19 @@ pub(super) async fn claim(names: &Names) -> Result<Cidr, NetError> {
 
 /// Returns the candidate blocks that overlap no route of the host. The default route is ignored,
 /// because it overlaps every block.
-fn free_blocks(names: &Names, taken: &[Cidr]) -> impl Iterator<Item = Cidr> {
+fn free_blocks(names: &NetNames, taken: &[Cidr]) -> impl Iterator<Item = Cidr> {
     names.blocks().filter(|block| !taken.iter().any(|network| network.bits() > 0 && network.overlaps(*block)))
 }
 
 #[derive(Deserialize)]
-struct Route {
+struct KernelRoute {
     dst: String,
 }
 
 async fn networks(arguments: &[&str]) -> Result<Vec<Cidr>, CommandError> {
     let printed = list("ip", arguments).await?;
     // `ip` may print nothing at all for an empty list.
-    let routes: Vec<Route> = if printed.trim().is_empty() {
+    let routes: Vec<KernelRoute> = if printed.trim().is_empty() {
         Vec::new()
     } else {
         serde_json::from_str(&printed).map_err(|cause| CommandError::Run { program: "ip", cause: cause.into() })?
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn blocks_in_use_are_skipped() {
-        let names = Names::of("x");
+        let names = NetNames::of("x");
         let cidr = |text: &str| text.parse::<Cidr>().unwrap();
         let first = names.blocks().next().unwrap();
         let pick = |taken: &[Cidr]| free_blocks(&names, taken).next();

@@ -31,7 +31,7 @@ pub enum CommandError {
 }
 
 /// One run of a program.
-pub struct Call<'a> {
+pub struct CommandRun<'a> {
     pub program: &'static str,
     pub arguments: &'a [&'a str],
     /// Written to standard input.
@@ -40,7 +40,7 @@ pub struct Call<'a> {
     pub inside: Option<&'a Netns>,
 }
 
-impl Call<'_> {
+impl CommandRun<'_> {
     /// Waits for the program to exit and returns its standard output.
     pub async fn run(&self) -> Result<String, CommandError> {
         let program = self.program;
@@ -85,32 +85,32 @@ impl Call<'_> {
 
 /// Whether a batch continues after a command that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Batch {
+pub enum BatchMode {
     StopAtError,
     /// For removal: one object that is already gone must not keep the others.
     GoOn,
 }
 
 /// Runs `ip` commands, one per line, in one process.
-pub async fn ip(batch: Batch, lines: &str, inside: Option<&Netns>) -> Result<(), CommandError> {
+pub async fn ip(batch: BatchMode, lines: &str, inside: Option<&Netns>) -> Result<(), CommandError> {
     let arguments: &[&str] = match batch {
-        Batch::StopAtError => &["-batch", "-"],
-        Batch::GoOn => &["-force", "-batch", "-"],
+        BatchMode::StopAtError => &["-batch", "-"],
+        BatchMode::GoOn => &["-force", "-batch", "-"],
     };
-    Call { program: "ip", arguments, input: lines, inside }.run().await.map(drop)
+    CommandRun { program: "ip", arguments, input: lines, inside }.run().await.map(drop)
 }
 
 /// Applies a rule file as one transaction.
 pub async fn nft(rules: &str, inside: Option<&Netns>) -> Result<(), CommandError> {
-    Call { program: "nft", arguments: &["-f", "-"], input: rules, inside }.run().await.map(drop)
+    CommandRun { program: "nft", arguments: &["-f", "-"], input: rules, inside }.run().await.map(drop)
 }
 
 /// Runs `tc` commands, one per line, in one process.
 pub async fn tc(lines: &str, inside: Option<&Netns>) -> Result<(), CommandError> {
-    Call { program: "tc", arguments: &["-batch", "-"], input: lines, inside }.run().await.map(drop)
+    CommandRun { program: "tc", arguments: &["-batch", "-"], input: lines, inside }.run().await.map(drop)
 }
 
 /// Returns the output of a listing command.
 pub async fn list(program: &'static str, arguments: &[&str]) -> Result<String, CommandError> {
-    Call { program, arguments, input: "", inside: None }.run().await
+    CommandRun { program, arguments, input: "", inside: None }.run().await
 }

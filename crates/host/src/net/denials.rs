@@ -42,15 +42,15 @@ pub struct Denial {
 
 /// Reports the denials of one slot.
 #[derive(Debug)]
-pub struct Reporter {
+pub struct DenialReporter {
     slot: String,
     out: broadcast::Sender<Denial>,
-    recent: Mutex<Recent>,
+    recent: Mutex<RecentDenials>,
 }
 
-impl Reporter {
-    pub fn new(slot: String, out: broadcast::Sender<Denial>) -> Reporter {
-        Reporter { slot, out, recent: Mutex::default() }
+impl DenialReporter {
+    pub fn new(slot: String, out: broadcast::Sender<Denial>) -> DenialReporter {
+        DenialReporter { slot, out, recent: Mutex::default() }
     }
 
     /// Reports a target, unless it was reported recently or the slot has reached its limit.
@@ -65,9 +65,9 @@ impl Reporter {
 
 /// The targets reported within the window, and when.
 #[derive(Debug, Default)]
-struct Recent(HashMap<String, Instant>);
+struct RecentDenials(HashMap<String, Instant>);
 
-impl Recent {
+impl RecentDenials {
     fn is_news(&mut self, target: &str, now: Instant) -> bool {
         self.0.retain(|_, told| now.saturating_duration_since(*told) < DENIALS_WINDOW);
         if self.0.contains_key(target) || self.0.len() >= DENIALS_PER_WINDOW {
@@ -81,18 +81,18 @@ impl Recent {
 /// A task that reads a slot's log of refused packets. Dropping it ends the task soon. `stop` also
 /// waits for the end.
 #[derive(Debug)]
-pub struct Watch {
+pub struct DenialWatch {
     end: DropGuard,
     task: JoinHandle<()>,
 }
 
-impl Watch {
+impl DenialWatch {
     /// Subscribes to the log inside the namespace and starts reporting.
-    pub fn start(netns: &Netns, reporter: Arc<Reporter>, scope: &Scope) -> io::Result<Watch> {
+    pub fn start(netns: &Netns, reporter: Arc<DenialReporter>, scope: &Scope) -> io::Result<DenialWatch> {
         let log = awaited(netns.run(|| PacketLog::open(LOG_GROUP, LOG_BYTES))??)?;
         let token = scope.token().child_token();
         let task = scope.start("denial watch", watch(log, reporter, token.clone()));
-        Ok(Watch { end: token.drop_guard(), task })
+        Ok(DenialWatch { end: token.drop_guard(), task })
     }
 
     /// Ends the watch. Its socket is closed when this returns.
@@ -109,7 +109,7 @@ fn awaited(log: PacketLog) -> io::Result<AsyncFd<PacketLog>> {
     AsyncFd::new(log)
 }
 
-async fn watch(log: AsyncFd<PacketLog>, reporter: Arc<Reporter>, token: CancellationToken) {
+async fn watch(log: AsyncFd<PacketLog>, reporter: Arc<DenialReporter>, token: CancellationToken) {
     loop {
         let ready = tokio::select! {
             () = token.cancelled() => return,
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_target_is_told_once_a_window_and_a_slot_only_so_often() {
-        let mut recent = Recent::default();
+        let mut recent = RecentDenials::default();
         let start = Instant::now();
         assert!(recent.is_news("a", start));
         assert!(!recent.is_news("a", start + DENIALS_WINDOW / 2));

@@ -22,8 +22,8 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    egress::{Admission, Gate},
-    filter::{Asked, Sieve, Way},
+    egress::{EgressGate, NameAdmission},
+    filter::{AnswerFilter, DnsQuestion, DnsTransport},
     limits::{
         DNS_DEADLINE, DNS_QUESTION_BYTES_MAX, DNS_QUESTIONS_PER_CONNECTION, DNS_TCP_MAX, DNS_TRY,
         DNS_UDP_ANSWER_BYTES_MAX, DNS_UDP_MAX,
@@ -38,20 +38,26 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(50);
 
 /// A running relay. Dropping it ends its task soon. `stop` also waits for the end.
 #[derive(Debug)]
-pub struct Relay {
+pub struct DnsRelay {
     end: DropGuard,
     task: JoinHandle<()>,
 }
 
-impl Relay {
+impl DnsRelay {
     /// Binds inside the namespace and starts answering.
-    pub fn start(netns: &Netns, resolvers: Arc<[SocketAddr]>, gate: Arc<Gate>, scope: &Scope) -> io::Result<Relay> {
+    pub fn start(
+        netns: &Netns,
+        resolvers: Arc<[SocketAddr]>,
+        gate: Arc<EgressGate>,
+        scope: &Scope,
+    ) -> io::Result<DnsRelay> {
         let address = SocketAddr::from((GATEWAY, PORT));
         let udp = UdpSocket::from_std(netns.bind_udp(address)?)?;
         let tcp = TcpListener::from_std(netns.listen_tcp(address)?)?;
         let token = scope.token().child_token();
-        let task = scope.start("dns relay", serve(Doors { udp, tcp }, Desk { resolvers, gate }, token.clone()));
-        Ok(Relay { end: token.drop_guard(), task })
+        let task =
+            scope.start("dns relay", serve(DnsSockets { udp, tcp }, DnsResponder { resolvers, gate }, token.clone()));
+        Ok(DnsRelay { end: token.drop_guard(), task })
     }
 
     /// Ends the relay. Its sockets are closed when this returns.
@@ -77,13 +83,13 @@ pub fn resolvers(resolv_conf: &str) -> Vec<SocketAddr> {
     found
 }
 
-struct Doors {
+struct DnsSockets {
     udp: UdpSocket,
     tcp: TcpListener,
 }
 
-async fn serve(doors: Doors, desk: Desk, token: CancellationToken) {
-    let Doors { udp, tcp } = &doors;
+async fn serve(doors: DnsSockets, desk: DnsResponder, token: CancellationToken) {
+    let DnsSockets { udp, tcp } = &doors;
     let desk = &desk;
     let mut questions: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
     let mut connections: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
@@ -111,26 +117,26 @@ async fn serve(doors: Doors, desk: Desk, token: CancellationToken) {
 }
 
 /// Answers questions, with the resolvers and the slot's gate.
-struct Desk {
+struct DnsResponder {
     resolvers: Arc<[SocketAddr]>,
-    gate: Arc<Gate>,
+    gate: Arc<EgressGate>,
 }
 
-impl Desk {
+impl DnsResponder {
     /// Returns the answer to a guest's message, or `None` if the message gets no answer.
-    async fn answer(&self, checked: Result<DnsQuery, BadQuery>, way: Way) -> Option<Vec<u8>> {
+    async fn answer(&self, checked: Result<DnsQuery, BadQuery>, way: DnsTransport) -> Option<Vec<u8>> {
         let query = match checked {
             Ok(query) => query,
             Err(bad) => return bad.reply(),
         };
         if !self.gate.is_open() {
-            return Some(self.answer_restricted(&Asked::of(&query), way).await);
+            return Some(self.answer_restricted(&DnsQuestion::of(&query), way).await);
         }
         let answer = self.ask(query.bytes(), way).await;
         Some(answer.unwrap_or_else(|| query.into_failure()))
     }
 
-    async fn answer_restricted(&self, asked: &Asked, way: Way) -> Vec<u8> {
+    async fn answer_restricted(&self, asked: &DnsQuestion, way: DnsTransport) -> Vec<u8> {
         let Some(name) = asked.name().filter(|name| self.gate.names(name)) else {
             self.gate.denied(asked.shown());
             return asked.unlisted(way);
@@ -140,16 +146,16 @@ impl Desk {
             return asked.failure(way);
         }
         let Some(question) = asked.question(u16::from_be_bytes(id)) else { return asked.nothing(way) };
-        let sieve = Sieve { permits: |address| self.gate.permits(address), ttl_max: self.gate.ttl_max() };
+        let sieve = AnswerFilter { permits: |address| self.gate.permits(address), ttl_max: self.gate.ttl_max() };
         let answer = self.ask(&question, way).await;
         let Some(Ok(filtered)) = answer.map(|answer| asked.filter(&answer, &sieve)) else { return asked.failure(way) };
         for address in &filtered.stripped {
             self.gate.denied(format!("{name} ({address})"));
         }
         match self.gate.admit(name, &filtered.found).await {
-            Ok(Admission::Open) => asked.answer(&filtered, way),
-            Ok(Admission::Unlisted) => asked.unlisted(way),
-            Ok(Admission::Refused) => asked.failure(way),
+            Ok(NameAdmission::Open) => asked.answer(&filtered, way),
+            Ok(NameAdmission::Unlisted) => asked.unlisted(way),
+            Ok(NameAdmission::Refused) => asked.failure(way),
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "could not allow the addresses of a name");
                 asked.failure(way)
@@ -158,12 +164,12 @@ impl Desk {
     }
 
     /// Asks the resolvers in turn. Returns `None` if none of them answers in time.
-    async fn ask(&self, question: &[u8], way: Way) -> Option<Vec<u8>> {
+    async fn ask(&self, question: &[u8], way: DnsTransport) -> Option<Vec<u8>> {
         let asked = timeout(DNS_DEADLINE, async {
             for resolver in &*self.resolvers {
                 let answer = match way {
-                    Way::Datagram => timeout(DNS_TRY, ask_datagram(*resolver, question)).await,
-                    Way::Stream => timeout(DNS_TRY, ask_stream(*resolver, question)).await,
+                    DnsTransport::Datagram => timeout(DNS_TRY, ask_datagram(*resolver, question)).await,
+                    DnsTransport::Stream => timeout(DNS_TRY, ask_stream(*resolver, question)).await,
                 };
                 if let Ok(Ok(answer)) = answer {
                     return Some(answer);
@@ -175,8 +181,8 @@ impl Desk {
     }
 }
 
-async fn answer_datagram(guest: &UdpSocket, to: SocketAddr, checked: Result<DnsQuery, BadQuery>, desk: &Desk) {
-    if let Some(answer) = desk.answer(checked, Way::Datagram).await {
+async fn answer_datagram(guest: &UdpSocket, to: SocketAddr, checked: Result<DnsQuery, BadQuery>, desk: &DnsResponder) {
+    if let Some(answer) = desk.answer(checked, DnsTransport::Datagram).await {
         // The guest may be gone, so errors are ignored.
         let _ = guest.send_to(&answer, to).await;
     }
@@ -206,10 +212,10 @@ fn is_answer(question: &[u8], bytes: &[u8]) -> bool {
     bytes.len() >= HEADER_BYTES && bytes[..2] == question[..2] && bytes[2] & ANSWER_BIT != 0
 }
 
-async fn answer_connection(mut guest: TcpStream, desk: &Desk) -> io::Result<()> {
+async fn answer_connection(mut guest: TcpStream, desk: &DnsResponder) -> io::Result<()> {
     for _ in 0..DNS_QUESTIONS_PER_CONNECTION {
         let bytes = timeout(DNS_DEADLINE, read_message(&mut guest, DNS_QUESTION_BYTES_MAX)).await??;
-        let answer = desk.answer(check_query(&bytes), Way::Stream).await.ok_or(io::ErrorKind::InvalidData)?;
+        let answer = desk.answer(check_query(&bytes), DnsTransport::Stream).await.ok_or(io::ErrorKind::InvalidData)?;
         timeout(DNS_DEADLINE, write_message(&mut guest, &answer)).await??;
     }
     Ok(())

@@ -25,23 +25,23 @@ use super::{
     NetError,
     cidr::Cidr,
     command::{CommandError, nft},
-    denials::{Reporter, Watch},
-    filter::Found,
+    denials::{DenialReporter, DenialWatch},
+    filter::ResolvedAddress,
     limits::{NAMED_MAX, NAMED_WAITING_MAX, NAMED_WITHIN},
-    listed::{Answers, Listed, add_named},
+    listed::{ListedAddresses, ListedTargets, add_named},
     names::Uplink,
-    pace::Pace,
-    policy::{Exceptions, Wall, slot_rules},
+    policy::{PolicyExceptions, SlotFirewall, slot_rules},
+    token_bucket::TokenBucket,
 };
 
 /// How long addresses of names stay open: the bounds for the TTL of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NamedFor {
+pub struct NameTtlBounds {
     pub floor: Duration,
     pub ceiling: Duration,
 }
 
-impl NamedFor {
+impl NameTtlBounds {
     /// Returns how long an address stays open after an answer with this TTL.
     fn bounded(self, ttl: Duration) -> Duration {
         ttl.max(self.floor).min(self.ceiling)
@@ -56,27 +56,27 @@ impl NamedFor {
 
 /// Applies the egress list of one slot and opens the addresses of its names.
 #[derive(Debug)]
-pub struct Gate {
+pub struct EgressGate {
     netns: Arc<Netns>,
     uplink: Uplink,
-    exceptions: Arc<Exceptions>,
-    named_for: NamedFor,
-    reporter: Arc<Reporter>,
+    exceptions: Arc<PolicyExceptions>,
+    named_for: NameTtlBounds,
+    reporter: Arc<DenialReporter>,
     scope: Scope,
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     /// The permit to change the slot's rules.
     turn: Semaphore,
     /// The permit to write next. Its holder waits for the pace and then writes for all waiting
     /// answers.
     pen: Semaphore,
-    pace: Mutex<Pace>,
+    pace: Mutex<TokenBucket>,
     /// Shared by all slots: bounds the writes in progress. Each write starts a process, and the
     /// guest decides how many names it asks for.
     writers: Arc<Semaphore>,
     updates: AtomicU64,
     refused: AtomicU64,
     /// Runs from the first restriction on.
-    watch: Mutex<Option<Watch>>,
+    watch: Mutex<Option<DenialWatch>>,
 }
 
 /// The cost of the names on one slot's list so far.
@@ -91,7 +91,7 @@ pub struct NameCounts {
 
 /// The result of admitting an answer for a restricted guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum NameAdmission {
     /// The answer's addresses are open, so the guest may receive it.
     Open,
     /// The list changed meanwhile and no longer contains the name.
@@ -101,20 +101,20 @@ pub enum Admission {
 }
 
 /// The parts of a gate.
-pub struct GateParts {
+pub struct EgressGateSetup {
     pub netns: Arc<Netns>,
     pub uplink: Uplink,
-    pub exceptions: Arc<Exceptions>,
-    pub named_for: NamedFor,
-    pub reporter: Arc<Reporter>,
+    pub exceptions: Arc<PolicyExceptions>,
+    pub named_for: NameTtlBounds,
+    pub reporter: Arc<DenialReporter>,
     pub scope: Scope,
     pub writers: Arc<Semaphore>,
-    pub applied: Applied,
+    pub applied: AppliedEgress,
 }
 
 /// The list that the kernel has, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Applied {
+pub enum AppliedEgress {
     /// An earlier process applied the list, or a change failed. The relay answers nothing until a
     /// list is applied.
     Unknown,
@@ -122,28 +122,28 @@ pub enum Applied {
 }
 
 #[derive(Debug)]
-struct State {
-    applied: Applied,
+struct GateState {
+    applied: AppliedEgress,
     /// Until when each address of a name is open. Expired entries stay, because connections outlive
     /// them.
     answers: BTreeMap<(String, Ipv4Addr), Instant>,
     /// Until when the kernel keeps an address open for the applied list, for any name.
     open: BTreeMap<Ipv4Addr, Instant>,
     /// Answers that the next write opens together.
-    waiting: Vec<(String, Vec<Found>)>,
+    waiting: Vec<(String, Vec<ResolvedAddress>)>,
 }
 
-impl Gate {
-    pub fn new(parts: GateParts) -> Gate {
-        let GateParts { netns, uplink, exceptions, named_for, reporter, scope, writers, applied } = parts;
-        Gate {
+impl EgressGate {
+    pub fn new(parts: EgressGateSetup) -> EgressGate {
+        let EgressGateSetup { netns, uplink, exceptions, named_for, reporter, scope, writers, applied } = parts;
+        EgressGate {
             netns,
             uplink,
             exceptions,
             named_for,
             reporter,
             scope,
-            state: Mutex::new(State::new(applied)),
+            state: Mutex::new(GateState::new(applied)),
             turn: Semaphore::new(1),
             pen: Semaphore::new(1),
             pace: Mutex::default(),
@@ -155,8 +155,8 @@ impl Gate {
     }
 
     /// Returns the rules of a new slot, which has no restriction.
-    pub fn first_rules(uplink: Uplink, exceptions: &Exceptions) -> String {
-        slot_rules(&Wall { uplink, exceptions, listed: None })
+    pub fn first_rules(uplink: Uplink, exceptions: &PolicyExceptions) -> String {
+        slot_rules(&SlotFirewall { uplink, exceptions, listed: None })
     }
 
     /// Returns whether this list is applied.
@@ -172,8 +172,8 @@ impl Gate {
         }
         let applied = self.apply(egress).await;
         let (applied, open, outcome) = match applied {
-            Ok(open) => (Applied::As(egress.clone()), open, Ok(())),
-            Err(error) => (Applied::Unknown, BTreeMap::new(), Err(error)),
+            Ok(open) => (AppliedEgress::As(egress.clone()), open, Ok(())),
+            Err(error) => (AppliedEgress::Unknown, BTreeMap::new(), Err(error)),
         };
         let mut state = self.state();
         (state.applied, state.open) = (applied, open);
@@ -190,7 +190,7 @@ impl Gate {
                 Some(self.state().listed(rules, now))
             }
         };
-        let wall = Wall { uplink: self.uplink, exceptions: &self.exceptions, listed };
+        let wall = SlotFirewall { uplink: self.uplink, exceptions: &self.exceptions, listed };
         let ran = nft(&slot_rules(&wall), Some(&self.netns)).await;
         ran.map_err(|cause| NetError::Command { action: "change a slot's egress rules", cause })?;
         let named = wall.listed.and_then(|listed| listed.answers).unwrap_or_default().named;
@@ -224,9 +224,9 @@ impl Gate {
 
     /// Opens the addresses of a name. Does no work if they are open already. Otherwise waits a
     /// bounded time for the next write, which all waiting answers share.
-    pub async fn admit(&self, name: &str, found: &[Found]) -> Result<Admission, CommandError> {
+    pub async fn admit(&self, name: &str, found: &[ResolvedAddress]) -> Result<NameAdmission, CommandError> {
         if self.state().claim(name, found, self.named_for, Instant::now()) {
-            return Ok(Admission::Open);
+            return Ok(NameAdmission::Open);
         }
         if !self.state().wait(name, found) {
             return Ok(self.refuse());
@@ -237,15 +237,15 @@ impl Gate {
         }
         let (mut state, now) = (self.state(), Instant::now());
         if state.claim(name, found, self.named_for, now) || state.opens(name, found, now) {
-            return Ok(Admission::Open);
+            return Ok(NameAdmission::Open);
         }
         let is_named = state.names(name);
         drop(state);
-        Ok(if is_named { self.refuse() } else { Admission::Unlisted })
+        Ok(if is_named { self.refuse() } else { NameAdmission::Unlisted })
     }
 
     /// Waits for the permits to write. Returns `None` if nothing is left to write.
-    async fn turn_to_write(&self, name: &str, found: &[Found]) -> Option<[SemaphorePermit<'_>; 3]> {
+    async fn turn_to_write(&self, name: &str, found: &[ResolvedAddress]) -> Option<[SemaphorePermit<'_>; 3]> {
         let pen = self.pen.acquire().await.ok()?;
         let written = self.state().claim(name, found, self.named_for, Instant::now());
         if written || self.state().waiting.is_empty() {
@@ -272,9 +272,9 @@ impl Gate {
         Ok(())
     }
 
-    fn refuse(&self) -> Admission {
+    fn refuse(&self) -> NameAdmission {
         self.refused.fetch_add(1, Ordering::Relaxed);
-        Admission::Refused
+        NameAdmission::Refused
     }
 
     /// Returns the cost counters of the names on the list.
@@ -295,19 +295,19 @@ impl Gate {
     fn listen(&self) -> io::Result<()> {
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         if watch.is_none() {
-            *watch = Some(Watch::start(&self.netns, self.reporter.clone(), &self.scope)?);
+            *watch = Some(DenialWatch::start(&self.netns, self.reporter.clone(), &self.scope)?);
         }
         Ok(())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GateState> {
         // Each change under this lock is one step, so a panic elsewhere cannot leave it half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The addresses that one run of `nft` opens.
-struct Batch {
+struct AddressBatch {
     mark: u32,
     /// Addresses to write to the kernel, and until when they are open.
     addresses: BTreeMap<Ipv4Addr, Instant>,
@@ -315,24 +315,24 @@ struct Batch {
     entries: BTreeMap<(String, Ipv4Addr), Instant>,
 }
 
-impl State {
-    fn new(applied: Applied) -> State {
-        State { applied, answers: BTreeMap::new(), open: BTreeMap::new(), waiting: Vec::new() }
+impl GateState {
+    fn new(applied: AppliedEgress) -> GateState {
+        GateState { applied, answers: BTreeMap::new(), open: BTreeMap::new(), waiting: Vec::new() }
     }
 
     fn is(&self, egress: &Egress) -> bool {
-        matches!(&self.applied, Applied::As(applied) if applied == egress)
+        matches!(&self.applied, AppliedEgress::As(applied) if applied == egress)
     }
 
     fn names(&self, name: &str) -> bool {
         match &self.applied {
-            Applied::Unknown => false,
-            Applied::As(egress) => egress.names(name),
+            AppliedEgress::Unknown => false,
+            AppliedEgress::As(egress) => egress.names(name),
         }
     }
 
     /// Queues an answer for the next write. Returns `false` if the queue is full.
-    fn wait(&mut self, name: &str, found: &[Found]) -> bool {
+    fn wait(&mut self, name: &str, found: &[ResolvedAddress]) -> bool {
         let has_room = self.waiting.len() < NAMED_WAITING_MAX;
         if has_room {
             self.waiting.push((name.to_owned(), found.to_vec()));
@@ -341,7 +341,7 @@ impl State {
     }
 
     /// Records that a name resolves to addresses, if they are open for the whole TTL of the answer.
-    fn claim(&mut self, name: &str, found: &[Found], named_for: NamedFor, now: Instant) -> bool {
+    fn claim(&mut self, name: &str, found: &[ResolvedAddress], named_for: NameTtlBounds, now: Instant) -> bool {
         let held = self.holds(name, found, named_for, now);
         if held && !self.is(&Egress::Open) {
             for found in found {
@@ -355,27 +355,27 @@ impl State {
     }
 
     /// Returns whether a name is on the list and its addresses are open for the whole TTL.
-    fn holds(&self, name: &str, found: &[Found], named_for: NamedFor, now: Instant) -> bool {
+    fn holds(&self, name: &str, found: &[ResolvedAddress], named_for: NameTtlBounds, now: Instant) -> bool {
         self.open_until(name, found, |found| now + named_for.bounded(found.ttl))
     }
 
     /// Returns whether a name is on the list and its addresses are open now.
-    fn opens(&self, name: &str, found: &[Found], now: Instant) -> bool {
+    fn opens(&self, name: &str, found: &[ResolvedAddress], now: Instant) -> bool {
         self.open_until(name, found, |_| now)
     }
 
-    fn open_until(&self, name: &str, found: &[Found], wanted: impl Fn(&Found) -> Instant) -> bool {
-        let open = |found: &Found| self.open.get(&found.address).is_some_and(|until| *until >= wanted(found));
+    fn open_until(&self, name: &str, found: &[ResolvedAddress], wanted: impl Fn(&ResolvedAddress) -> Instant) -> bool {
+        let open = |found: &ResolvedAddress| self.open.get(&found.address).is_some_and(|until| *until >= wanted(found));
         self.names(name) && (self.is(&Egress::Open) || found.iter().all(open))
     }
 
     /// Takes the waiting answers that still need a write. Addresses beyond the limit are left out,
     /// and so are their entries.
-    fn batch(&mut self, named_for: NamedFor, now: Instant) -> Option<Batch> {
+    fn batch(&mut self, named_for: NameTtlBounds, now: Instant) -> Option<AddressBatch> {
         let waiting = std::mem::take(&mut self.waiting);
         self.open.retain(|_, until| *until > now);
-        let Applied::As(Egress::Only(rules)) = &self.applied else { return None };
-        let mut batch = Batch { mark: mark_of(rules), addresses: BTreeMap::new(), entries: BTreeMap::new() };
+        let AppliedEgress::As(Egress::Only(rules)) = &self.applied else { return None };
+        let mut batch = AddressBatch { mark: mark_of(rules), addresses: BTreeMap::new(), entries: BTreeMap::new() };
         let mut room = NAMED_MAX.saturating_sub(self.open.len());
         for (name, found) in waiting {
             if !self.names(&name) || self.holds(&name, &found, named_for, now) {
@@ -401,7 +401,7 @@ impl State {
         (!batch.entries.is_empty()).then_some(batch)
     }
 
-    fn remember(&mut self, batch: Batch, now: Instant) {
+    fn remember(&mut self, batch: AddressBatch, now: Instant) {
         self.open.retain(|_, until| *until > now);
         self.open.extend(batch.addresses);
         self.answers.extend(batch.entries);
@@ -422,7 +422,7 @@ impl State {
     }
 
     /// Returns the parts from which the rules of a list are built.
-    fn listed(&self, rules: &[EgressRule], now: Instant) -> Listed {
+    fn listed(&self, rules: &[EgressRule], now: Instant) -> ListedTargets {
         let nets = rules.iter().filter_map(|rule| match rule {
             EgressRule::Net { address, bits } => Some(Cidr::new(*address, *bits)),
             EgressRule::Host(_) | EgressRule::Below(_) => None,
@@ -430,14 +430,14 @@ impl State {
         let answers = match self.applied {
             // Addresses written by an earlier process are still right for the same list. Another
             // list has another mark and does not match them.
-            Applied::Unknown => None,
-            Applied::As(_) => Some(self.answers_for(rules, now)),
+            AppliedEgress::Unknown => None,
+            AppliedEgress::As(_) => Some(self.answers_for(rules, now)),
         };
-        Listed { mark: mark_of(rules), nets: nets.collect(), answers }
+        ListedTargets { mark: mark_of(rules), nets: nets.collect(), answers }
     }
 
-    fn answers_for(&self, rules: &[EgressRule], now: Instant) -> Answers {
-        let mut answers = Answers::default();
+    fn answers_for(&self, rules: &[EgressRule], now: Instant) -> ListedAddresses {
+        let mut answers = ListedAddresses::default();
         for ((name, address), until) in &self.answers {
             if !rules.iter().any(|rule| rule.names(name)) {
                 continue;

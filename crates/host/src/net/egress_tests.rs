@@ -2,7 +2,7 @@
 
 use super::*;
 
-const NAMED_FOR: NamedFor = NamedFor { floor: Duration::from_secs(60), ceiling: Duration::from_secs(3600) };
+const NAMED_FOR: NameTtlBounds = NameTtlBounds { floor: Duration::from_secs(60), ceiling: Duration::from_secs(3600) };
 
 fn rules(texts: &[&str]) -> Vec<EgressRule> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -12,16 +12,16 @@ fn only(texts: &[&str]) -> Egress {
     Egress::Only(rules(texts))
 }
 
-fn state(applied: Applied) -> State {
-    State::new(applied)
+fn state(applied: AppliedEgress) -> GateState {
+    GateState::new(applied)
 }
 
-fn found(last: u8, ttl: u64) -> Found {
-    Found { address: Ipv4Addr::new(203, 0, 113, last), ttl: Duration::from_secs(ttl) }
+fn found(last: u8, ttl: u64) -> ResolvedAddress {
+    ResolvedAddress { address: Ipv4Addr::new(203, 0, 113, last), ttl: Duration::from_secs(ttl) }
 }
 
-/// Opens a name's addresses as `Gate::admit` does, without a kernel.
-fn admit(state: &mut State, name: &str, found: &[Found], now: Instant) -> bool {
+/// Opens a name's addresses as `EgressGate::admit` does, without a kernel.
+fn admit(state: &mut GateState, name: &str, found: &[ResolvedAddress], now: Instant) -> bool {
     if state.claim(name, found, NAMED_FOR, now) {
         return true;
     }
@@ -41,7 +41,7 @@ fn a_mark_is_the_lists_own() {
 
 #[test]
 fn nothing_is_answered_before_a_list_is_known() {
-    let state = state(Applied::Unknown);
+    let state = state(AppliedEgress::Unknown);
     assert!(!state.names("a.example") && !state.is(&Egress::Open));
     assert!(!state.opens("a.example", &[], Instant::now()));
 }
@@ -49,7 +49,7 @@ fn nothing_is_answered_before_a_list_is_known() {
 #[test]
 fn answers_are_open_for_their_bounded_time() {
     let now = Instant::now();
-    let mut state = state(Applied::As(only(&["a.example"])));
+    let mut state = state(AppliedEgress::As(only(&["a.example"])));
     assert!(admit(&mut state, "a.example", &[found(1, 0)], now), "a TTL of zero still leaves time to connect");
     assert!(state.opens("a.example", &[found(1, 0)], now + NAMED_FOR.floor));
     assert!(!state.opens("a.example", &[found(1, 0)], now + NAMED_FOR.floor * 2));
@@ -60,7 +60,7 @@ fn answers_are_open_for_their_bounded_time() {
 #[test]
 fn the_same_answer_again_is_nothing_to_write() {
     let now = Instant::now();
-    let mut state = state(Applied::As(only(&["a.example"])));
+    let mut state = state(AppliedEgress::As(only(&["a.example"])));
     assert!(admit(&mut state, "a.example", &[found(1, 60)], now));
     state.waiting.push(("a.example".to_owned(), vec![found(1, 60)]));
     assert!(state.batch(NAMED_FOR, now + NAMED_FOR.slack()).is_none());
@@ -71,10 +71,10 @@ fn the_same_answer_again_is_nothing_to_write() {
 #[test]
 fn a_name_that_left_the_list_is_not_opened() {
     let now = Instant::now();
-    let mut state = state(Applied::As(only(&["a.example"])));
+    let mut state = state(AppliedEgress::As(only(&["a.example"])));
     assert!(!admit(&mut state, "b.example", &[found(1, 60)], now));
     assert!(state.answers.is_empty());
-    state.applied = Applied::As(Egress::Open);
+    state.applied = AppliedEgress::As(Egress::Open);
     assert!(admit(&mut state, "b.example", &[found(1, 60)], now), "an open gate holds nothing back");
     assert!(state.answers.is_empty());
 }
@@ -82,7 +82,7 @@ fn a_name_that_left_the_list_is_not_opened() {
 #[test]
 fn a_new_list_keeps_what_its_names_stand_for() {
     let now = Instant::now();
-    let mut state = state(Applied::As(only(&["a.example", "b.example"])));
+    let mut state = state(AppliedEgress::As(only(&["a.example", "b.example"])));
     admit(&mut state, "a.example", &[found(1, 60), found(2, 3600)], now);
     admit(&mut state, "b.example", &[found(2, 60), found(3, 60)], now);
     let later = now + Duration::from_secs(600);
@@ -91,14 +91,14 @@ fn a_new_list_keeps_what_its_names_stand_for() {
     assert_eq!(answers.kept.len(), 3, "connections may be older than the answers' time");
     let answers = state.listed(&rules(&["b.example"]), now).answers.unwrap();
     assert_eq!(answers.kept.iter().map(|address| address.octets()[3]).collect::<Vec<_>>(), [2, 3]);
-    state.applied = Applied::Unknown;
+    state.applied = AppliedEgress::Unknown;
     assert_eq!(state.listed(&rules(&["b.example"]), now).answers, None, "the kernel knows better");
 }
 
 #[test]
 fn an_address_that_is_open_costs_no_write() {
     let now = Instant::now();
-    let mut state = state(Applied::As(only(&["*.example"])));
+    let mut state = state(AppliedEgress::As(only(&["*.example"])));
     assert!(admit(&mut state, "a.example", &[found(1, 3600)], now));
     assert!(state.claim("b.example", &[found(1, 60)], NAMED_FOR, now), "another name led there");
     assert!(!state.claim("b.example", &[found(1, 60), found(2, 60)], NAMED_FOR, now));
@@ -113,8 +113,9 @@ fn an_address_that_is_open_costs_no_write() {
 #[test]
 fn a_full_set_takes_no_more_until_time_has_passed() {
     let now = Instant::now();
-    let mut state = state(Applied::As(only(&["*.example"])));
-    let address = |number: usize| Found { address: Ipv4Addr::from_bits(number as u32), ttl: Duration::from_secs(60) };
+    let mut state = state(AppliedEgress::As(only(&["*.example"])));
+    let address =
+        |number: usize| ResolvedAddress { address: Ipv4Addr::from_bits(number as u32), ttl: Duration::from_secs(60) };
     for number in 0..NAMED_MAX {
         assert!(admit(&mut state, &format!("n{number}.example"), &[address(number)], now));
     }
@@ -127,7 +128,7 @@ fn a_full_set_takes_no_more_until_time_has_passed() {
 
 #[test]
 fn answers_that_wait_are_bounded() {
-    let mut state = state(Applied::As(only(&["*.example"])));
+    let mut state = state(AppliedEgress::As(only(&["*.example"])));
     for _ in 0..NAMED_WAITING_MAX {
         assert!(state.wait("a.example", &[found(1, 60)]));
     }
@@ -139,7 +140,7 @@ fn answers_that_wait_are_bounded() {
 #[test]
 fn memory_is_bounded() {
     let now = Instant::now();
-    let mut state = state(Applied::As(only(&["*.example"])));
+    let mut state = state(AppliedEgress::As(only(&["*.example"])));
     for number in 0..NAMED_MAX + 10 {
         admit(&mut state, &format!("n{number}.example"), &[found(1, 60)], now + Duration::from_millis(number as u64));
     }

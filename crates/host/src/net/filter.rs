@@ -40,14 +40,14 @@ const FORWARDED: [RecordType; 7] = [
 
 /// The transport of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum DnsTransport {
     Datagram,
     Stream,
 }
 
 /// A guest's question, parsed.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct DnsQuestion {
     id: u16,
     query: Query,
     recursion_desired: bool,
@@ -58,23 +58,23 @@ pub struct Asked {
 
 /// An address in an answer, and its TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
+pub struct ResolvedAddress {
     pub address: Ipv4Addr,
     pub ttl: Duration,
 }
 
 /// An answer after filtering.
 #[derive(Clone, Debug)]
-pub struct Filtered {
+pub struct FilteredAnswer {
     message: Message,
     /// The addresses in the message. They must be open before the guest receives it.
-    pub found: Vec<Found>,
+    pub found: Vec<ResolvedAddress>,
     /// Addresses that were removed because the host's policy refuses them.
     pub stripped: Vec<Ipv4Addr>,
 }
 
 /// The settings of a filter.
-pub struct Sieve<P> {
+pub struct AnswerFilter<P> {
     /// Returns whether the host's policy lets guests reach an address.
     pub permits: P,
     /// Longest TTL that the guest receives.
@@ -84,14 +84,14 @@ pub struct Sieve<P> {
 /// An answer that cannot be forwarded: it does not match the question, or does not parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the resolver's answer does not match the question")]
-pub struct Misfit;
+pub struct BadAnswer;
 
-impl Asked {
+impl DnsQuestion {
     /// Takes the needed parts of a checked query.
-    pub fn of(query: &DnsQuery) -> Asked {
+    pub fn of(query: &DnsQuery) -> DnsQuestion {
         let name = plain_name(&query.question.name);
         let offered = query.edns.as_ref().map(|edns| edns.max_payload().clamp(PLAIN_UDP_BYTES, UDP_BYTES_MAX));
-        Asked {
+        DnsQuestion {
             id: query.id(),
             query: query.question.clone(),
             recursion_desired: query.recursion_desired(),
@@ -131,30 +131,34 @@ impl Asked {
     /// The answer for a name that is not on the list: NXDOMAIN. Clients stop at once, while some
     /// retry for seconds after REFUSED. The answer has no SOA record, so clients do not cache it
     /// and a longer list works at once.
-    pub fn unlisted(&self, way: Way) -> Vec<u8> {
+    pub fn unlisted(&self, way: DnsTransport) -> Vec<u8> {
         self.encode(&self.response(ResponseCode::NXDomain), way)
     }
 
     /// The answer that the name has no records of this type.
-    pub fn nothing(&self, way: Way) -> Vec<u8> {
+    pub fn nothing(&self, way: DnsTransport) -> Vec<u8> {
         self.encode(&self.response(ResponseCode::NoError), way)
     }
 
     /// The answer that resolution failed.
-    pub fn failure(&self, way: Way) -> Vec<u8> {
+    pub fn failure(&self, way: DnsTransport) -> Vec<u8> {
         self.encode(&self.response(ResponseCode::ServFail), way)
     }
 
     /// Filters a resolver's answer. Keeps the records of the asked type, at the asked name or at
     /// the end of its alias chain, without addresses that the host's policy refuses.
-    pub fn filter(&self, answer: &[u8], sieve: &Sieve<impl Fn(Ipv4Addr) -> bool>) -> Result<Filtered, Misfit> {
-        let answer = Message::from_vec(answer).map_err(|_| Misfit)?;
-        let [echo] = answer.queries.as_slice() else { return Err(Misfit) };
+    pub fn filter(
+        &self,
+        answer: &[u8],
+        sieve: &AnswerFilter<impl Fn(Ipv4Addr) -> bool>,
+    ) -> Result<FilteredAnswer, BadAnswer> {
+        let answer = Message::from_vec(answer).map_err(|_| BadAnswer)?;
+        let [echo] = answer.queries.as_slice() else { return Err(BadAnswer) };
         let same = echo.name.eq_ignore_root(&self.query.name)
             && echo.query_type == self.query.query_type
             && echo.query_class == self.query.query_class;
         if !same || answer.metadata.message_type != MessageType::Response {
-            return Err(Misfit);
+            return Err(BadAnswer);
         }
         let code = match answer.metadata.response_code {
             code @ (ResponseCode::NoError | ResponseCode::NXDomain) => code,
@@ -162,7 +166,7 @@ impl Asked {
         };
         let mut message = self.response(code);
         message.metadata.truncation = answer.metadata.truncation;
-        let mut filtered = Filtered { message, found: Vec::new(), stripped: Vec::new() };
+        let mut filtered = FilteredAnswer { message, found: Vec::new(), stripped: Vec::new() };
         let end = self.follow(&answer.answers, sieve, &mut filtered);
         for record in answer.answers.iter().filter(|record| is_at(record, &end, self.query.query_type)) {
             filtered.take(record, sieve);
@@ -171,12 +175,17 @@ impl Asked {
     }
 
     /// Encodes a filtered answer.
-    pub fn answer(&self, filtered: &Filtered, way: Way) -> Vec<u8> {
+    pub fn answer(&self, filtered: &FilteredAnswer, way: DnsTransport) -> Vec<u8> {
         self.encode(&filtered.message, way)
     }
 
     /// Keeps the alias records that start at the asked name. Returns the name where they end.
-    fn follow(&self, answers: &[Record], sieve: &Sieve<impl Fn(Ipv4Addr) -> bool>, filtered: &mut Filtered) -> Name {
+    fn follow(
+        &self,
+        answers: &[Record],
+        sieve: &AnswerFilter<impl Fn(Ipv4Addr) -> bool>,
+        filtered: &mut FilteredAnswer,
+    ) -> Name {
         let mut at = self.query.name.clone();
         if self.query.query_type == RecordType::CNAME {
             return at;
@@ -204,10 +213,10 @@ impl Asked {
 
     /// Encodes a message within the size that the guest accepts. A longer message is truncated and
     /// has the truncation flag.
-    fn encode(&self, message: &Message, way: Way) -> Vec<u8> {
+    fn encode(&self, message: &Message, way: DnsTransport) -> Vec<u8> {
         let bytes_max = match way {
-            Way::Datagram => self.offered.unwrap_or(PLAIN_UDP_BYTES),
-            Way::Stream => TCP_BYTES_MAX,
+            DnsTransport::Datagram => self.offered.unwrap_or(PLAIN_UDP_BYTES),
+            DnsTransport::Stream => TCP_BYTES_MAX,
         };
         if let Some(bytes) = encode_within(message, bytes_max) {
             return bytes;
@@ -221,8 +230,8 @@ impl Asked {
     }
 }
 
-impl Filtered {
-    fn take(&mut self, record: &Record, sieve: &Sieve<impl Fn(Ipv4Addr) -> bool>) {
+impl FilteredAnswer {
+    fn take(&mut self, record: &Record, sieve: &AnswerFilter<impl Fn(Ipv4Addr) -> bool>) {
         let mut record = record.clone();
         record.ttl = record.ttl.min(u32::try_from(sieve.ttl_max.as_secs()).unwrap_or(u32::MAX));
         if let RData::A(address) = &record.data {
@@ -234,7 +243,7 @@ impl Filtered {
             if self.found.len() >= ADDRESSES_PER_ANSWER {
                 return;
             }
-            self.found.push(Found { address, ttl: Duration::from_secs(record.ttl.into()) });
+            self.found.push(ResolvedAddress { address, ttl: Duration::from_secs(record.ttl.into()) });
         }
         self.message.add_answer(record);
     }

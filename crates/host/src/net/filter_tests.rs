@@ -19,11 +19,11 @@ fn query(text: &str, kind: RecordType) -> Message {
     message
 }
 
-fn read(bytes: &[u8]) -> Asked {
-    Asked::of(&check_query(bytes).unwrap())
+fn read(bytes: &[u8]) -> DnsQuestion {
+    DnsQuestion::of(&check_query(bytes).unwrap())
 }
 
-fn asked(text: &str, kind: RecordType) -> Asked {
+fn asked(text: &str, kind: RecordType) -> DnsQuestion {
     read(&query(text, kind).to_vec().unwrap())
 }
 
@@ -35,17 +35,17 @@ fn alias(owner: &str, target: &str) -> Record {
     Record::from_rdata(name(owner), 300, RData::CNAME(CNAME(name(target))))
 }
 
-fn answer(to: &Asked, records: Vec<Record>) -> Vec<u8> {
+fn answer(to: &DnsQuestion, records: Vec<Record>) -> Vec<u8> {
     let mut message = to.response(ResponseCode::NoError);
     message.add_answers(records);
     message.to_vec().unwrap()
 }
 
-fn filtered(to: &Asked, answer: &[u8]) -> Result<Filtered, Misfit> {
-    to.filter(answer, &Sieve { permits: |address: Ipv4Addr| !address.is_private(), ttl_max: TTL_MAX })
+fn filtered(to: &DnsQuestion, answer: &[u8]) -> Result<FilteredAnswer, BadAnswer> {
+    to.filter(answer, &AnswerFilter { permits: |address: Ipv4Addr| !address.is_private(), ttl_max: TTL_MAX })
 }
 
-fn found(to: &Asked, records: Vec<Record>) -> Vec<String> {
+fn found(to: &DnsQuestion, records: Vec<Record>) -> Vec<String> {
     let filtered = filtered(to, &answer(to, records)).unwrap();
     filtered.found.iter().map(|found| found.address.to_string()).collect()
 }
@@ -69,7 +69,7 @@ fn only_some_types_are_asked_for() {
     for kind in [RecordType::AAAA, RecordType::HTTPS, RecordType::SVCB, RecordType::ANY] {
         let asked = asked("a.example.", kind);
         assert!(asked.question(1).is_none(), "{kind}");
-        let nothing = Message::from_vec(&asked.nothing(Way::Datagram)).unwrap();
+        let nothing = Message::from_vec(&asked.nothing(DnsTransport::Datagram)).unwrap();
         assert_eq!((nothing.metadata.response_code, nothing.answers.len()), (ResponseCode::NoError, 0));
     }
 }
@@ -102,8 +102,8 @@ fn addresses_are_taken_from_the_asked_name_and_its_aliases_only() {
         Record::from_rdata(name("edge.c.example."), 60, RData::TXT(TXT::new(vec!["x".to_owned()]))),
     ];
     let filtered = filtered(&to, &answer(&to, records)).unwrap();
-    assert_eq!(filtered.found, [Found { address: [1, 2, 3, 4].into(), ttl: Duration::from_secs(60) }]);
-    let told = Message::from_vec(&to.answer(&filtered, Way::Datagram)).unwrap();
+    assert_eq!(filtered.found, [ResolvedAddress { address: [1, 2, 3, 4].into(), ttl: Duration::from_secs(60) }]);
+    let told = Message::from_vec(&to.answer(&filtered, DnsTransport::Datagram)).unwrap();
     assert_eq!(told.metadata.id, 7);
     assert_eq!(told.answers.len(), 3, "two aliases and the address");
 }
@@ -121,7 +121,7 @@ fn private_addresses_are_stripped_and_ttls_bounded() {
     let records = vec![address("a.example.", 90_000, [10, 0, 0, 1]), address("a.example.", 90_000, [1, 2, 3, 4])];
     let filtered = filtered(&to, &answer(&to, records)).unwrap();
     assert_eq!(filtered.stripped, [Ipv4Addr::new(10, 0, 0, 1)]);
-    let told = Message::from_vec(&to.answer(&filtered, Way::Datagram)).unwrap();
+    let told = Message::from_vec(&to.answer(&filtered, DnsTransport::Datagram)).unwrap();
     assert_eq!(told.answers, [address("a.example.", 3600, [1, 2, 3, 4])]);
 }
 
@@ -141,10 +141,10 @@ fn a_long_answer_is_cut_over_udp_and_whole_over_tcp() {
     let records = (0..ADDRESSES_PER_ANSWER as u8 + 9).map(|last| address("a.example.", 60, [1, 2, 3, last])).collect();
     let filtered = filtered(&to, &answer(&to, records)).unwrap();
     assert_eq!(filtered.found.len(), ADDRESSES_PER_ANSWER);
-    let datagram = to.answer(&filtered, Way::Datagram);
+    let datagram = to.answer(&filtered, DnsTransport::Datagram);
     assert!(datagram.len() <= usize::from(PLAIN_UDP_BYTES));
     assert!(Message::from_vec(&datagram).unwrap().metadata.truncation);
-    let stream = Message::from_vec(&to.answer(&filtered, Way::Stream)).unwrap();
+    let stream = Message::from_vec(&to.answer(&filtered, DnsTransport::Stream)).unwrap();
     assert_eq!((stream.metadata.truncation, stream.answers.len()), (false, ADDRESSES_PER_ANSWER));
 }
 
@@ -173,7 +173,7 @@ proptest! {
     fn what_is_told_is_what_is_opened(records in vec(some_record(), 0..40)) {
         let to = asked("a.example.", RecordType::A);
         let filtered = filtered(&to, &answer(&to, records.clone())).unwrap();
-        let told = Message::from_vec(&to.answer(&filtered, Way::Stream)).unwrap();
+        let told = Message::from_vec(&to.answer(&filtered, DnsTransport::Stream)).unwrap();
         let mut reached = vec![name("a.example.")];
         for record in &told.answers {
             prop_assert!(record.ttl <= 3600);
@@ -202,9 +202,9 @@ proptest! {
             bytes[2..12].copy_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
         }
         if let Ok(query) = check_query(&bytes) {
-            let asked = Asked::of(&query);
+            let asked = DnsQuestion::of(&query);
             let _ = (asked.name(), asked.shown(), asked.question(1));
-            prop_assert!(asked.unlisted(Way::Datagram).len() <= usize::from(UDP_BYTES_MAX));
+            prop_assert!(asked.unlisted(DnsTransport::Datagram).len() <= usize::from(UDP_BYTES_MAX));
             let _ = filtered(&asked, &bytes);
         }
         let to = asked("a.example.", RecordType::A);
@@ -224,7 +224,7 @@ proptest! {
         }
         if let Ok(filtered) = filtered(&to, &bytes) {
             prop_assert!(filtered.found.iter().all(|found| !found.address.is_private()));
-            let _ = to.answer(&filtered, Way::Datagram);
+            let _ = to.answer(&filtered, DnsTransport::Datagram);
         }
         let _ = filtered(&to, &bytes[..cut.index(bytes.len())]);
     }

@@ -19,17 +19,17 @@ use super::{
 
 /// The parts of an egress list from which its rules are built.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedTargets {
     /// Identifies the connections and addresses of this list. See `mark_of`.
     pub mark: u32,
     pub nets: Vec<Cidr>,
     /// Addresses of the list's names. `None` keeps the addresses that the kernel has.
-    pub answers: Option<Answers>,
+    pub answers: Option<ListedAddresses>,
 }
 
 /// Addresses of allowed names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answers {
+pub struct ListedAddresses {
     /// Open for new connections, and for how long.
     pub named: BTreeMap<Ipv4Addr, Duration>,
     /// Open for existing connections.
@@ -56,13 +56,13 @@ pub fn declared() -> String {
 
 /// Returns the elements of a list's sets. Without a list they are emptied. The sets of reported
 /// targets are emptied too, because there may be a new receiver.
-pub fn elements(listed: Option<&Listed>) -> String {
+pub fn elements(listed: Option<&ListedTargets>) -> String {
     let forgotten = ["seen_ports", "seen_others"].map(|set| refill(set, "")).concat();
-    let Some(Listed { mark, nets, answers }) = listed else {
+    let Some(ListedTargets { mark, nets, answers }) = listed else {
         return forgotten + &["nets", "named", "kept"].map(|set| refill(set, "")).concat();
     };
     let mut text = forgotten + &refill("nets", &joined(nets));
-    if let Some(Answers { named, kept }) = answers {
+    if let Some(ListedAddresses { named, kept }) = answers {
         let named: Vec<_> = named.iter().map(|(address, left)| timed(*mark, *address, *left)).collect();
         let kept: Vec<_> = kept.iter().map(|address| format!("{mark:#x} . {address}")).collect();
         text.push_str(&refill("named", &joined(&named)));
@@ -72,7 +72,7 @@ pub fn elements(listed: Option<&Listed>) -> String {
 }
 
 /// Returns the chains for outgoing packets and replies of a slot with a list, and for reports.
-pub fn chains(listed: &Listed) -> String {
+pub fn chains(listed: &ListedTargets) -> String {
     let mark = listed.mark;
     let log = log();
     // The connection's original destination: the same for the guest's packets and for replies.
@@ -120,7 +120,7 @@ pub fn chains(listed: &Listed) -> String {
 /// Returns the rules that report IPv6 packets, if there is a list. A slot has IPv6 disabled, so
 /// rules of other families never see these packets. ICMPv6 multicast is not reported, because the
 /// guest's network stack sends it by itself.
-pub fn at_the_link(listed: Option<&Listed>) -> String {
+pub fn at_the_link(listed: Option<&ListedTargets>) -> String {
     let none = format!("table netdev {TABLE} {{ }}\ndelete table netdev {TABLE}\n");
     if listed.is_none() {
         return none;

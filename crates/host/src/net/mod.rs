@@ -14,27 +14,27 @@ mod filter;
 mod limits;
 mod listed;
 mod names;
-mod pace;
 mod policy;
 mod pool;
 mod query;
 mod slot;
 mod sweep;
+mod token_bucket;
 
 use std::{io, net::SocketAddr};
 
 pub use cidr::{BadCidr, Cidr};
 pub use command::CommandError;
 pub use denials::Denial;
-pub use egress::{NameCounts, NamedFor};
+pub use egress::{NameCounts, NameTtlBounds};
 pub use limits::{CONNECTIONS_MAX, NAMED_WRITES_AT_ONCE, NAMED_WRITES_PER_SECOND, SLOTS_MAX};
 use limits::{DESCRIPTORS_PER_SLOT, SLOTS_PART_OF_DESCRIPTORS};
 use pandastack_kit::ScopeError;
 pub use policy::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, TAP};
 pub use pool::{NetPool, SlotCounts};
-pub use query::{BadQuery, DnsQuery, Reason as BadQueryReason, check_query};
-pub use slot::Slot;
-pub use sweep::{Leftovers, leftovers, sweep};
+pub use query::{BadQuery, BadQueryReason, DnsQuery, check_query};
+pub use slot::NetSlot;
+pub use sweep::{NetLeftovers, leftovers, sweep};
 
 /// The network settings of one instance.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ pub struct NetSettings {
     /// `allow_nets`.
     pub deny_nets: Vec<Cidr>,
     /// How long addresses stay open to a restricted guest after an answer.
-    pub named_for: NamedFor,
+    pub named_for: NameTtlBounds,
 }
 
 impl NetSettings {
@@ -74,7 +74,7 @@ impl NetSettings {
             resolvers: Vec::new(),
             allow_nets: Vec::new(),
             deny_nets: Vec::new(),
-            named_for: NamedFor { floor: limits::NAMED_FLOOR, ceiling: limits::NAMED_CEILING },
+            named_for: NameTtlBounds { floor: limits::NAMED_FLOOR, ceiling: limits::NAMED_CEILING },
         }
     }
 }

@@ -15,17 +15,17 @@ const POOLS: [Cidr; 2] = [Cidr::new(Ipv4Addr::new(100, 64, 0, 0), 10), Cidr::new
 
 /// The names of one instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
+pub struct NetNames {
     hex: String,
     hash: u32,
 }
 
-impl Names {
+impl NetNames {
     /// Derives the names from the instance's identity, such as the path of its data folder.
-    pub fn of(instance: &str) -> Names {
+    pub fn of(instance: &str) -> NetNames {
         let digest = blake3::hash(instance.as_bytes());
         let [a, b, c, d, ..] = *digest.as_bytes();
-        Names { hex: format!("{a:02x}{b:02x}{c:02x}"), hash: u32::from_be_bytes([a, b, c, d]) }
+        NetNames { hex: format!("{a:02x}{b:02x}{c:02x}"), hash: u32::from_be_bytes([a, b, c, d]) }
     }
 
     /// Returns the prefix of every namespace and link of the instance.
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn names_fit_a_link_and_come_back() {
-        let names = Names::of("/var/lib/pandastack");
+        let names = NetNames::of("/var/lib/pandastack");
         for number in 0..SLOTS_MAX {
             let name = names.slot(number);
             assert!(name.len() <= 15, "{name}");
@@ -110,10 +110,10 @@ mod tests {
 
     #[test]
     fn foreign_names_are_not_ours() {
-        let names = Names::of("a");
+        let names = NetNames::of("a");
         let prefix = names.prefix();
         for foreign in
-            ["eth0", "", &Names::of("b").slot(1), &names.anchor(), &format!("{prefix}01"), &format!("{prefix}+1")]
+            ["eth0", "", &NetNames::of("b").slot(1), &names.anchor(), &format!("{prefix}01"), &format!("{prefix}+1")]
         {
             assert_eq!(names.number(foreign), None, "{foreign}");
         }
@@ -121,12 +121,12 @@ mod tests {
 
     #[test]
     fn blocks_cover_both_pools_once() {
-        let blocks: Vec<_> = Names::of("a").blocks().collect();
+        let blocks: Vec<_> = NetNames::of("a").blocks().collect();
         let distinct: std::collections::BTreeSet<_> = blocks.iter().collect();
         assert_eq!(blocks.len(), 4096 + 128);
         assert_eq!(distinct.len(), blocks.len());
         assert!(blocks.iter().all(|block| POOLS.iter().any(|pool| pool.overlaps(*block))));
-        assert_ne!(Names::of("a").blocks().next(), Names::of("b").blocks().next());
+        assert_ne!(NetNames::of("a").blocks().next(), NetNames::of("b").blocks().next());
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::{fmt::Write as _, net::Ipv4Addr};
 use super::{
     cidr::Cidr,
     limits::{CONNECTIONS_MAX, FLOWS_AT_ONCE, FLOWS_PER_SECOND},
-    listed::{self, Listed},
-    names::{Names, Uplink},
+    listed::{self, ListedTargets},
+    names::{NetNames, Uplink},
 };
 
 /// The namespace's address on the tap: the guest's gateway and resolver.
@@ -48,7 +48,7 @@ const DENIED: [Cidr; 14] = [
 
 /// The operator's changes to the default policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Exceptions {
+pub struct PolicyExceptions {
     /// Networks that guests may reach although they are private. Never opens the host itself or
     /// another sandbox.
     pub allow: Vec<Cidr>,
@@ -56,7 +56,7 @@ pub struct Exceptions {
     pub deny: Vec<Cidr>,
 }
 
-impl Exceptions {
+impl PolicyExceptions {
     /// Returns whether the policy lets guests reach an address. Ignores egress lists and the owner
     /// of the address.
     pub fn permits(&self, address: Ipv4Addr) -> bool {
@@ -85,17 +85,17 @@ impl Exceptions {
 }
 
 /// The parts from which the rules in a slot's namespace are built.
-pub struct Wall<'a> {
+pub struct SlotFirewall<'a> {
     pub uplink: Uplink,
-    pub exceptions: &'a Exceptions,
+    pub exceptions: &'a PolicyExceptions,
     /// The egress list. Without one, everything that the policy permits is open.
-    pub listed: Option<Listed>,
+    pub listed: Option<ListedTargets>,
 }
 
 /// Returns the rules inside a slot's namespace. One transaction replaces our older rules there.
 /// Connections survive, and so do the elements of `named` unless the list defines them.
-pub fn slot_rules(wall: &Wall) -> String {
-    let Wall { uplink, exceptions, listed } = wall;
+pub fn slot_rules(wall: &SlotFirewall) -> String {
+    let SlotFirewall { uplink, exceptions, listed } = wall;
     let inner = uplink.inner;
     let flows = flows();
     let way_out = listed.as_ref().map_or_else(open_chains, listed::chains);
@@ -221,7 +221,7 @@ fn open_chains() -> String {
 
 /// Returns the rules on the host, for all slots of the instance. Replaces an older version in the
 /// same transaction.
-pub fn host_rules(names: &Names, block: Cidr, exceptions: &Exceptions) -> String {
+pub fn host_rules(names: &NetNames, block: Cidr, exceptions: &PolicyExceptions) -> String {
     let sets = exceptions.sets();
     let table = names.table();
     let ours = format!("\"{}*\"", names.prefix());
@@ -304,11 +304,13 @@ mod tests {
 
     #[test]
     fn exceptions_become_set_elements() {
-        let none = Exceptions::default().sets();
+        let none = PolicyExceptions::default().sets();
         assert!(none.contains("set allowed { type ipv4_addr; flags interval; auto-merge; }"), "{none}");
-        let some =
-            Exceptions { allow: vec!["10.9.0.0/16".parse().unwrap()], deny: vec!["203.0.113.9".parse().unwrap()] }
-                .sets();
+        let some = PolicyExceptions {
+            allow: vec!["10.9.0.0/16".parse().unwrap()],
+            deny: vec!["203.0.113.9".parse().unwrap()],
+        }
+        .sets();
         assert!(some.contains("elements = { 10.9.0.0/16 }"), "{some}");
         assert!(some.contains("elements = { 203.0.113.9/32 }"), "{some}");
     }
@@ -318,7 +320,7 @@ mod tests {
         fn the_operators_word_is_heard_in_order(bits: u32, allow: u32, deny: u32, size in 8_u8..=32) {
             let address = Ipv4Addr::from_bits(bits);
             let (allow, deny) = (Cidr::new(allow.into(), size), Cidr::new(deny.into(), size));
-            let exceptions = |allow: &[Cidr], deny: &[Cidr]| Exceptions { allow: allow.to_vec(), deny: deny.to_vec() };
+            let exceptions = |allow: &[Cidr], deny: &[Cidr]| PolicyExceptions { allow: allow.to_vec(), deny: deny.to_vec() };
             let within = |network: Cidr| network.overlaps(Cidr::new(address, 32));
             let by_default = exceptions(&[], &[]).permits(address);
             proptest::prop_assert_eq!(by_default, !denied(&address.to_string()));
@@ -331,8 +333,8 @@ mod tests {
 
     #[test]
     fn host_rules_name_only_their_own_table() {
-        let names = Names::of("x");
-        let rules = host_rules(&names, "100.64.4.0/22".parse().unwrap(), &Exceptions::default());
+        let names = NetNames::of("x");
+        let rules = host_rules(&names, "100.64.4.0/22".parse().unwrap(), &PolicyExceptions::default());
         for line in rules.lines().filter(|line| line.contains("table ")) {
             assert!(line.contains(&names.table()), "{line}");
         }

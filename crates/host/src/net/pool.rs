@@ -27,9 +27,9 @@ use super::{
     denials::Denial,
     dns,
     limits::{DENIALS_WAITING, MAKERS_MAX, NAMED_WRITERS_MAX, REFILL_PAUSE, REFILL_SETTLE, SLOTS_MAX},
-    names::Names,
-    policy::{Exceptions, host_rules},
-    slot::{Site, Slot, destroy},
+    names::NetNames,
+    policy::{PolicyExceptions, host_rules},
+    slot::{NetSlot, SlotContext, destroy},
     sweep::{namespaces, sweep},
 };
 
@@ -37,10 +37,10 @@ use super::{
 #[derive(Debug)]
 pub struct NetPool {
     instance: String,
-    site: Site,
+    site: SlotContext,
     ready_wanted: usize,
     max: usize,
-    books: Mutex<Books>,
+    books: Mutex<SlotTable>,
     /// Notified when a slot may have to be made ahead.
     bell: Notify,
     /// Bounds how many slots are made or removed at once. Holding all permits excludes all others.
@@ -58,8 +58,8 @@ pub struct SlotCounts {
 }
 
 #[derive(Debug, Default)]
-struct Books {
-    ready: VecDeque<Slot>,
+struct SlotTable {
+    ready: VecDeque<NetSlot>,
     /// Numbers of all slots that exist or are being made.
     used: BTreeSet<usize>,
     /// Numbers of slots found at start that can be adopted.
@@ -81,15 +81,15 @@ impl NetPool {
         if max == 0 || max > SLOTS_MAX || ready > max {
             return Err(NetError::Settings { ready, max });
         }
-        let names = Names::of(&instance);
-        let exceptions = Exceptions { allow: allow_nets, deny: deny_nets };
+        let names = NetNames::of(&instance);
+        let exceptions = PolicyExceptions { allow: allow_nets, deny: deny_nets };
         let found = namespaces(&names)?.iter().filter_map(|name| names.number(name)).collect::<BTreeSet<_>>();
         enable_forwarding().map_err(|cause| NetError::Host { action: "enable forwarding", cause })?;
         let block = block::claim(&names).await?;
         let rules = host_rules(&names, block, &exceptions);
         nft(&rules, None).await.map_err(|cause| NetError::Command { action: "set up the host's rules", cause })?;
         let (denials, _) = broadcast::channel(DENIALS_WAITING);
-        let site = Site {
+        let site = SlotContext {
             names,
             block,
             exceptions: Arc::new(exceptions),
@@ -99,7 +99,7 @@ impl NetPool {
             writers: Arc::new(Semaphore::new(NAMED_WRITERS_MAX)),
             scope: scope.child(),
         };
-        let books = Books { used: found.clone(), orphans: found, ..Books::default() };
+        let books = SlotTable { used: found.clone(), orphans: found, ..SlotTable::default() };
         let pool = Arc::new(NetPool {
             instance,
             site,
@@ -116,7 +116,7 @@ impl NetPool {
     }
 
     /// Returns a slot that was made ahead, or makes one. Dropping the call loses no slot.
-    pub async fn take(self: &Arc<Self>) -> Result<Slot, NetError> {
+    pub async fn take(self: &Arc<Self>) -> Result<NetSlot, NetError> {
         loop {
             if let Some(slot) = self.pop_ready()? {
                 self.bell.notify_one();
@@ -130,7 +130,7 @@ impl NetPool {
     }
 
     /// Removes a slot after use, even if this call is dropped.
-    pub async fn give_back(self: &Arc<Self>, slot: Slot) -> Result<(), NetError> {
+    pub async fn give_back(self: &Arc<Self>, slot: NetSlot) -> Result<(), NetError> {
         let pool = self.clone();
         self.site.scope.run("remove slot", async move { pool.remove_one(slot).await }).await?
     }
@@ -138,13 +138,13 @@ impl NetPool {
     /// Takes over a slot that an earlier process of this instance had taken, and always applies the
     /// egress list. Connections that the same list allowed continue. A call that fails or is
     /// dropped can be repeated.
-    pub async fn adopt(&self, name: &str, egress: &Egress) -> Result<Slot, NetError> {
+    pub async fn adopt(&self, name: &str, egress: &Egress) -> Result<NetSlot, NetError> {
         let unknown = || NetError::Unknown { name: name.to_owned() };
         let number = self.site.names.number(name).ok_or_else(unknown)?;
         if !self.books().orphans.contains(&number) {
             return Err(unknown());
         }
-        let slot = Slot::adopt(&self.site, number, egress).await?;
+        let slot = NetSlot::adopt(&self.site, number, egress).await?;
         // Of two concurrent calls only one gets here, because only one can bind the relay's port.
         if self.books().orphans.remove(&number) { Ok(slot) } else { Err(unknown()) }
     }
@@ -225,7 +225,7 @@ impl NetPool {
 
     /// Stops making slots, waits for work in progress, and returns the slots that were not taken.
     /// Their relays have ended.
-    async fn end(&self) -> Result<Vec<Slot>, NetError> {
+    async fn end(&self) -> Result<Vec<NetSlot>, NetError> {
         self.books().closed = true;
         self.site.scope.token().cancel();
         let refill = self.refill.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -271,7 +271,7 @@ impl NetPool {
     async fn make_one(&self) -> Result<(), NetError> {
         let _permit = self.makers.acquire().await.map_err(|_| NetError::Closed)?;
         let number = self.books().reserve(self.max)?;
-        match Slot::make(&self.site, number).await {
+        match NetSlot::make(&self.site, number).await {
             Ok(slot) => {
                 self.books().ready.push_back(slot);
                 Ok(())
@@ -283,7 +283,7 @@ impl NetPool {
         }
     }
 
-    async fn remove_one(&self, slot: Slot) -> Result<(), NetError> {
+    async fn remove_one(&self, slot: NetSlot) -> Result<(), NetError> {
         let _permit = self.makers.acquire().await.map_err(|_| NetError::Closed)?;
         let number = slot.number();
         self.removed(number, destroy(slot).await)
@@ -302,7 +302,7 @@ impl NetPool {
         outcome
     }
 
-    fn pop_ready(&self) -> Result<Option<Slot>, NetError> {
+    fn pop_ready(&self) -> Result<Option<NetSlot>, NetError> {
         let mut books = self.books();
         if books.closed { Err(NetError::Closed) } else { Ok(books.ready.pop_front()) }
     }
@@ -312,13 +312,13 @@ impl NetPool {
         books.ready.len() < self.ready_wanted && books.used.len() < self.max
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
+    fn books(&self) -> MutexGuard<'_, SlotTable> {
         // Each change under this lock is one step, so a panic elsewhere cannot leave it half done.
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Books {
+impl SlotTable {
     /// Picks a free number and marks it as used.
     fn reserve(&mut self, max: usize) -> Result<usize, NetError> {
         if self.closed {
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn numbers_go_round() {
-        let mut books = Books::default();
+        let mut books = SlotTable::default();
         assert_eq!(books.reserve(3).unwrap(), 0);
         assert_eq!(books.reserve(3).unwrap(), 1);
         books.used.remove(&0);
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_stray_is_claimed_once() {
-        let mut books = Books::default();
+        let mut books = SlotTable::default();
         let taken = books.reserve(9).unwrap();
         assert!(!books.claim_stray(taken), "somebody has it");
         books.stuck.insert(taken);

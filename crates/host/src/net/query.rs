@@ -58,14 +58,14 @@ impl DnsQuery {
 /// A guest's message that is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadQuery {
-    pub reason: Reason,
+    pub reason: BadQueryReason,
     /// Id and flags, which the answer repeats.
     head: [u8; 3],
 }
 
 /// Why a message is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
+pub enum BadQueryReason {
     /// Too short, too long, or an answer. It gets no reply, because two servers could answer each
     /// other for ever.
     #[error("not a query")]
@@ -82,10 +82,10 @@ impl BadQuery {
     /// Returns the reply for the guest: a header with the response code. `None` means no reply.
     pub fn reply(&self) -> Option<Vec<u8>> {
         let code = match self.reason {
-            Reason::NotQuery => return None,
-            Reason::Format => ResponseCode::FormErr,
-            Reason::Opcode => ResponseCode::NotImp,
-            Reason::Forbidden => ResponseCode::Refused,
+            BadQueryReason::NotQuery => return None,
+            BadQueryReason::Format => ResponseCode::FormErr,
+            BadQueryReason::Opcode => ResponseCode::NotImp,
+            BadQueryReason::Forbidden => ResponseCode::Refused,
         };
         let [high, low, flags] = self.head;
         let flags = ANSWER_BIT | flags & (OPCODE_BITS | RECURSION_BIT);
@@ -98,37 +98,37 @@ impl BadQuery {
 pub fn check_query(bytes: &[u8]) -> Result<DnsQuery, BadQuery> {
     let bad = |reason, head| Err(BadQuery { reason, head });
     let Some(&[high, low, flags, _, q1, q0, a1, a0, n1, n0, r1, r0]) = bytes.first_chunk::<HEADER_BYTES>() else {
-        return bad(Reason::NotQuery, [0; 3]);
+        return bad(BadQueryReason::NotQuery, [0; 3]);
     };
     let head = [high, low, flags];
     if bytes.len() > DNS_QUESTION_BYTES_MAX || flags & ANSWER_BIT != 0 {
-        return bad(Reason::NotQuery, head);
+        return bad(BadQueryReason::NotQuery, head);
     }
     if flags & OPCODE_BITS != 0 {
-        return bad(Reason::Opcode, head);
+        return bad(BadQueryReason::Opcode, head);
     }
     // The counts are checked before parsing, so that a header cannot claim thousands of records.
     let [questions, answers, authorities, additionals] =
         [[q1, q0], [a1, a0], [n1, n0], [r1, r0]].map(u16::from_be_bytes);
     let mut decoder = BinDecoder::new(bytes).clone(HEADER_BYTES as u16);
     if questions != 1 {
-        return bad(Reason::Format, head);
+        return bad(BadQueryReason::Format, head);
     }
-    let Ok(question) = Query::read(&mut decoder) else { return bad(Reason::Format, head) };
+    let Ok(question) = Query::read(&mut decoder) else { return bad(BadQueryReason::Format, head) };
     // Checked before the other records: an IXFR carries one, and must be refused as forbidden.
     if is_forbidden(&question) {
-        return bad(Reason::Forbidden, head);
+        return bad(BadQueryReason::Forbidden, head);
     }
     let edns = match additionals {
         0 => None,
         1 => match read_edns(&mut decoder) {
-            None => return bad(Reason::Format, head),
+            None => return bad(BadQueryReason::Format, head),
             edns => edns,
         },
-        _ => return bad(Reason::Format, head),
+        _ => return bad(BadQueryReason::Format, head),
     };
     if answers != 0 || authorities != 0 || !decoder.is_empty() {
-        return bad(Reason::Format, head);
+        return bad(BadQueryReason::Format, head);
     }
     Ok(DnsQuery { bytes: bytes.to_vec(), question, edns })
 }

@@ -144,7 +144,7 @@ fn what_is_no_query_is_dropped() {
     answer[2] |= ANSWER_BIT;
     for bytes in [&[][..], &[0; HEADER_BYTES - 1], &[0xff; 40], &[0; DNS_QUESTION_BYTES_MAX + 1], &answer] {
         let bad = check_query(bytes).unwrap_err();
-        assert_eq!((bad.reason, bad.reply()), (Reason::NotQuery, None), "{} bytes", bytes.len());
+        assert_eq!((bad.reason, bad.reply()), (BadQueryReason::NotQuery, None), "{} bytes", bytes.len());
     }
 }
 

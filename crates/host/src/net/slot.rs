@@ -13,30 +13,30 @@ use nix::net::if_::if_nametoindex;
 use pandastack_kit::Scope;
 use pandastack_model::Egress;
 use pandastack_sys::netns::Netns;
-use pandastack_vmm::NetworkPort;
+use pandastack_vmm::NetworkAttachment;
 use pandastack_wire_guest::AGENT_PORT;
 use tokio::sync::{Semaphore, broadcast};
 
 use super::{
     NetError,
-    bandwidth::{Pipe, Shape},
+    bandwidth::{AppliedLimit, BandwidthLimit},
     cidr::Cidr,
-    command::{Batch, ip, nft},
-    denials::{Denial, Reporter},
-    dns::Relay,
-    egress::{Applied, Gate, GateParts, NameCounts, NamedFor},
-    names::{Names, Uplink},
-    policy::{Exceptions, GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, TAP, UPLINK},
+    command::{BatchMode, ip, nft},
+    denials::{Denial, DenialReporter},
+    dns::DnsRelay,
+    egress::{AppliedEgress, EgressGate, EgressGateSetup, NameCounts, NameTtlBounds},
+    names::{NetNames, Uplink},
+    policy::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, PolicyExceptions, TAP, UPLINK},
 };
 
 /// What all slots of an instance share.
 #[derive(Debug)]
-pub(super) struct Site {
-    pub names: Names,
+pub(super) struct SlotContext {
+    pub names: NetNames,
     pub block: Cidr,
-    pub exceptions: Arc<Exceptions>,
+    pub exceptions: Arc<PolicyExceptions>,
     pub resolvers: Arc<[SocketAddr]>,
-    pub named_for: NamedFor,
+    pub named_for: NameTtlBounds,
     pub denials: broadcast::Sender<Denial>,
     /// Bounds the writes of names' addresses in progress.
     pub writers: Arc<Semaphore>,
@@ -46,18 +46,18 @@ pub(super) struct Site {
 /// The network slot of one machine. Dropping it ends its DNS relay but keeps the namespace and its
 /// number, so that machines outlive the host's process. `NetPool::give_back` removes it.
 #[derive(Debug)]
-pub struct Slot {
+pub struct NetSlot {
     number: usize,
     name: String,
     netns: Arc<Netns>,
     uplink: Uplink,
-    gate: Arc<Gate>,
-    pipe: Arc<Pipe>,
-    relay: Relay,
+    gate: Arc<EgressGate>,
+    pipe: Arc<BandwidthLimit>,
+    relay: DnsRelay,
     scope: Scope,
 }
 
-impl Slot {
+impl NetSlot {
     /// Sets what the guest may reach, for new and open connections. The change is one transaction
     /// and completes even if this call is dropped. Does nothing if the list is applied already.
     /// After a failure the old rules stay and the relay answers nothing until a later call
@@ -91,8 +91,8 @@ impl Slot {
     }
 
     /// Returns what a machine needs to use this slot's network.
-    pub fn port(&self) -> NetworkPort {
-        NetworkPort {
+    pub fn port(&self) -> NetworkAttachment {
+        NetworkAttachment {
             netns: path_of(&self.name),
             tap: TAP.to_owned(),
             mac: GUEST_MAC.to_owned(),
@@ -116,8 +116,8 @@ impl Slot {
     }
 
     /// Makes a slot. Removes the remains of a failed attempt.
-    pub(super) async fn make(site: &Site, number: usize) -> Result<Slot, NetError> {
-        match Slot::build(site, number).await {
+    pub(super) async fn make(site: &SlotContext, number: usize) -> Result<NetSlot, NetError> {
+        match NetSlot::build(site, number).await {
             Ok(slot) => Ok(slot),
             Err(error) => {
                 // The first error is the useful one. If the removal fails too, the next sweep
@@ -128,71 +128,73 @@ impl Slot {
         }
     }
 
-    async fn build(site: &Site, number: usize) -> Result<Slot, NetError> {
+    async fn build(site: &SlotContext, number: usize) -> Result<NetSlot, NetError> {
         let name = site.names.slot(number);
         let uplink = Uplink::of(site.block, number);
         let failed = |action| move |cause| NetError::Command { action, cause };
-        ip(Batch::StopAtError, &outer_links(&name, uplink), None).await.map_err(failed("create a slot's namespace"))?;
-        let slot = Slot::open(number, name, uplink)?;
+        ip(BatchMode::StopAtError, &outer_links(&name, uplink), None)
+            .await
+            .map_err(failed("create a slot's namespace"))?;
+        let slot = NetSlot::open(number, name, uplink)?;
         let inside = Some(&*slot.netns);
         slot.netns.run(route_only_ipv4).and_then(|done| done).map_err(slot.io("set up routing in"))?;
         // Rules may name links that do not exist yet, so both programs can run at the same time.
-        let rules = Gate::first_rules(uplink, &site.exceptions);
+        let rules = EgressGate::first_rules(uplink, &site.exceptions);
         let links = inner_links(uplink);
-        let (linked, ruled) = tokio::join!(ip(Batch::StopAtError, &links, inside), nft(&rules, inside));
+        let (linked, ruled) = tokio::join!(ip(BatchMode::StopAtError, &links, inside), nft(&rules, inside));
         linked.map_err(failed("set up a slot's links"))?;
         ruled.map_err(failed("set up a slot's rules"))?;
-        let gate = slot.gate(site, Applied::As(Egress::Open));
-        slot.serve(site, gate, Shape::Limited(None))
+        let gate = slot.gate(site, AppliedEgress::As(Egress::Open));
+        slot.serve(site, gate, AppliedLimit::Limited(None))
     }
 
     /// Takes over a slot that an earlier process of this instance made. Always writes the rules
     /// anew and starts the relay after that.
-    pub(super) async fn adopt(site: &Site, number: usize, egress: &Egress) -> Result<Slot, NetError> {
-        let slot = Slot::open(number, site.names.slot(number), Uplink::of(site.block, number))?;
-        let gate = slot.gate(site, Applied::Unknown);
+    pub(super) async fn adopt(site: &SlotContext, number: usize, egress: &Egress) -> Result<NetSlot, NetError> {
+        let slot = NetSlot::open(number, site.names.slot(number), Uplink::of(site.block, number))?;
+        let gate = slot.gate(site, AppliedEgress::Unknown);
         if let Err(error) = gate.set(egress).await {
             gate.close().await;
             return Err(error);
         }
-        slot.serve(site, gate, Shape::Unknown)
+        slot.serve(site, gate, AppliedLimit::Unknown)
     }
 
-    fn open(number: usize, name: String, uplink: Uplink) -> Result<Opened, NetError> {
+    fn open(number: usize, name: String, uplink: Uplink) -> Result<OpenedSlot, NetError> {
         let opened = Netns::open(&path_of(&name));
         let netns = opened.map_err(|cause| NetError::Namespace { action: "open", name: name.clone(), cause })?;
-        Ok(Opened { number, name, uplink, netns: Arc::new(netns) })
+        Ok(OpenedSlot { number, name, uplink, netns: Arc::new(netns) })
     }
 }
 
 /// A slot whose DNS relay is not running yet.
-struct Opened {
+struct OpenedSlot {
     number: usize,
     name: String,
     uplink: Uplink,
     netns: Arc<Netns>,
 }
 
-impl Opened {
-    fn gate(&self, site: &Site, applied: Applied) -> Arc<Gate> {
-        Arc::new(Gate::new(GateParts {
+impl OpenedSlot {
+    fn gate(&self, site: &SlotContext, applied: AppliedEgress) -> Arc<EgressGate> {
+        Arc::new(EgressGate::new(EgressGateSetup {
             netns: self.netns.clone(),
             uplink: self.uplink,
             exceptions: site.exceptions.clone(),
             named_for: site.named_for,
-            reporter: Arc::new(Reporter::new(self.name.clone(), site.denials.clone())),
+            reporter: Arc::new(DenialReporter::new(self.name.clone(), site.denials.clone())),
             scope: site.scope.clone(),
             writers: site.writers.clone(),
             applied,
         }))
     }
 
-    fn serve(self, site: &Site, gate: Arc<Gate>, shape: Shape) -> Result<Slot, NetError> {
-        let started = Relay::start(&self.netns, site.resolvers.clone(), gate.clone(), &site.scope);
+    fn serve(self, site: &SlotContext, gate: Arc<EgressGate>, shape: AppliedLimit) -> Result<NetSlot, NetError> {
+        let started = DnsRelay::start(&self.netns, site.resolvers.clone(), gate.clone(), &site.scope);
         let relay = started.map_err(self.io("answer DNS in"))?;
-        let Opened { number, name, uplink, netns } = self;
-        let pipe = Arc::new(Pipe::new(name.clone(), netns.clone(), shape));
-        Ok(Slot { number, name, netns, uplink, gate, pipe, relay, scope: site.scope.clone() })
+        let OpenedSlot { number, name, uplink, netns } = self;
+        let pipe = Arc::new(BandwidthLimit::new(name.clone(), netns.clone(), shape));
+        Ok(NetSlot { number, name, netns, uplink, gate, pipe, relay, scope: site.scope.clone() })
     }
 
     fn io(&self, action: &'static str) -> impl FnOnce(io::Error) -> NetError + use<> {
@@ -202,8 +204,8 @@ impl Opened {
 }
 
 /// Ends a slot's relay and removes the slot.
-pub(super) async fn destroy(slot: Slot) -> Result<(), NetError> {
-    let Slot { name, netns, relay, gate, pipe, .. } = slot;
+pub(super) async fn destroy(slot: NetSlot) -> Result<(), NetError> {
+    let NetSlot { name, netns, relay, gate, pipe, .. } = slot;
     // Open sockets and handles would keep the namespace alive without its name.
     relay.stop().await;
     gate.close().await;
@@ -227,7 +229,7 @@ pub(super) async fn remove(names: &[String]) -> Result<(), NetError> {
     if lines.is_empty() {
         return Ok(());
     }
-    let ran = ip(Batch::GoOn, &lines, None).await;
+    let ran = ip(BatchMode::GoOn, &lines, None).await;
     let left: Vec<_> =
         names.iter().filter(|name| path_of(name).exists() || if_nametoindex(name.as_str()).is_ok()).cloned().collect();
     match ran {

@@ -8,20 +8,20 @@ use nix::net::if_::if_nameindex;
 use super::{
     NetError,
     command::{list, nft},
-    names::Names,
+    names::NetNames,
     slot::remove,
 };
 
 /// The kernel objects of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Leftovers {
+pub struct NetLeftovers {
     pub namespaces: Vec<String>,
     pub links: Vec<String>,
     /// nftables tables of family `inet`.
     pub tables: Vec<String>,
 }
 
-impl Leftovers {
+impl NetLeftovers {
     /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.namespaces.is_empty() && self.links.is_empty() && self.tables.is_empty()
@@ -29,20 +29,20 @@ impl Leftovers {
 }
 
 /// Lists the kernel objects of the instance, whether in use or not.
-pub async fn leftovers(instance: &str) -> Result<Leftovers, NetError> {
-    let names = Names::of(instance);
+pub async fn leftovers(instance: &str) -> Result<NetLeftovers, NetError> {
+    let names = NetNames::of(instance);
     let failed = |cause| NetError::Command { action: "list tables", cause };
     let listed = list("nft", &["list", "tables"]).await.map_err(failed)?;
     let wanted = format!("table inet {}", names.table());
     let tables = listed.lines().filter(|line| line.trim() == wanted).map(|_| names.table()).collect();
-    Ok(Leftovers { namespaces: namespaces(&names)?, links: links(&names)?, tables })
+    Ok(NetLeftovers { namespaces: namespaces(&names)?, links: links(&names)?, tables })
 }
 
 /// Removes what an earlier process of the instance left, except the slots to keep. With nothing to
 /// keep, it also removes the instance's block of addresses and its table.
 pub async fn sweep(instance: &str, keep: &[String]) -> Result<(), NetError> {
-    let names = Names::of(instance);
-    let Leftovers { namespaces, links, tables } = leftovers(instance).await?;
+    let names = NetNames::of(instance);
+    let NetLeftovers { namespaces, links, tables } = leftovers(instance).await?;
     let mut doomed: Vec<String> = namespaces.into_iter().chain(links).filter(|name| !keep.contains(name)).collect();
     doomed.sort();
     doomed.dedup();
@@ -58,7 +58,7 @@ pub async fn sweep(instance: &str, keep: &[String]) -> Result<(), NetError> {
 }
 
 /// Lists the instance's namespaces by name.
-pub(super) fn namespaces(names: &Names) -> Result<Vec<String>, NetError> {
+pub(super) fn namespaces(names: &NetNames) -> Result<Vec<String>, NetError> {
     let failed = |cause| NetError::Host { action: "list namespaces", cause };
     let entries = match std::fs::read_dir("/run/netns") {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -72,7 +72,7 @@ pub(super) fn namespaces(names: &Names) -> Result<Vec<String>, NetError> {
     Ok(found)
 }
 
-fn links(names: &Names) -> Result<Vec<String>, NetError> {
+fn links(names: &NetNames) -> Result<Vec<String>, NetError> {
     let all = if_nameindex().map_err(|cause| NetError::Host { action: "list links", cause: cause.into() })?;
     let ours = all.iter().filter_map(|link| link.name().to_str().ok()).filter(|name| name.starts_with(&names.prefix()));
     Ok(ours.map(str::to_owned).collect())

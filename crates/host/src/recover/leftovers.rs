@@ -11,7 +11,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use pandastack_sys::cgroup::{Hierarchy, member_of};
+use pandastack_sys::cgroup::{CgroupHierarchy, member_of};
 use pandastack_vmm::{group_of, groups_of};
 
 use super::RecoverError;
@@ -73,17 +73,17 @@ pub async fn end_processes(run_root: &Path, keep: &HashSet<String>) -> Result<us
 
 /// Lists the machines that have a control group.
 pub fn groups(run_root: &Path) -> Vec<String> {
-    Hierarchy::find().map(|tree| tree.names(&groups_of(run_root))).unwrap_or_default()
+    CgroupHierarchy::find().map(|tree| tree.names(&groups_of(run_root))).unwrap_or_default()
 }
 
 /// Removes the control group of a machine. `false` if it is still in use.
 pub fn remove_group(run_root: &Path, machine: &str) -> bool {
-    Hierarchy::find().is_ok_and(|tree| tree.group(&group_of(&run_root.join(machine))).remove())
+    CgroupHierarchy::find().is_ok_and(|tree| tree.group(&group_of(&run_root.join(machine))).remove())
 }
 
 /// Whether a machine was killed because it ran out of memory. Only its control group records that.
 pub fn was_short_of_memory(run_root: &Path, machine: &str) -> bool {
-    Hierarchy::find().is_ok_and(|tree| tree.group(&group_of(&run_root.join(machine))).memory_kills() > 0)
+    CgroupHierarchy::find().is_ok_and(|tree| tree.group(&group_of(&run_root.join(machine))).memory_kills() > 0)
 }
 
 /// Lists the machines' folders.
@@ -109,7 +109,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     use pandastack_model::MachineId;
-    use pandastack_sys::cgroup::Limits;
+    use pandastack_sys::cgroup::CgroupLimits;
 
     use super::*;
 
@@ -134,13 +134,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (run_root, kept) = (folder.path(), MachineId::random().to_string());
         let pretended = run_root.join(&kept).display().to_string();
-        let limits = Limits { cpu_percent: 100, memory_bytes: 64 << 20, pids: 16 };
+        let limits = CgroupLimits { cpu_percent: 100, memory_bytes: 64 << 20, pids: 16 };
         let mut machines = Vec::new();
         for arguments in [vec!["silent"], vec!["-accel", &pretended]] {
             let (child, machine) = (waiting(&arguments), MachineId::random().to_string());
-            let group = Hierarchy::find().unwrap().group(&group_of(&run_root.join(&machine)));
+            let group = CgroupHierarchy::find().unwrap().group(&group_of(&run_root.join(&machine)));
             group.limit(&limits).unwrap();
-            group.bring(child.id()).unwrap();
+            group.add_process(child.id()).unwrap();
             machines.push((child, machine));
         }
         let mut found = machine_processes(run_root);

@@ -31,12 +31,12 @@ use crate::{
 };
 
 pub use leftovers::{folders, groups, machine_processes, remove_group};
-pub use plan::Plan;
+pub use plan::RecoveryPlan;
 pub use take_over::take_over;
 
 /// Result of a recovery: what was found, taken over and removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveryReport {
     /// Sandboxes whose machines were taken over as they ran.
     pub adopted: usize,
     /// Sandboxes that sleep.
@@ -47,7 +47,7 @@ pub struct Recovered {
     pub folders: usize,
 }
 
-impl Recovered {
+impl RecoveryReport {
     /// Whether the earlier process left nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -74,8 +74,8 @@ pub enum RecoverError {
 }
 
 /// Reads the ledger and decides about every line.
-pub async fn plan(ledger: &Ledger) -> Result<Plan, RecoverError> {
-    Ok(Plan::of(ledger.sandboxes().await?, ledger.machines().await?))
+pub async fn plan(ledger: &Ledger) -> Result<RecoveryPlan, RecoverError> {
+    Ok(RecoveryPlan::of(ledger.sandboxes().await?, ledger.machines().await?))
 }
 
 /// Removes everything that a process without a ledger left: the machines below its own folder with
@@ -98,12 +98,12 @@ pub async fn clear_abandoned(run_root: &Path, layers: &LayerStore, instance: &st
 
 /// Removes everything that the plan does not keep.
 pub async fn clear(
-    plan: &Plan,
+    plan: &RecoveryPlan,
     run_root: &Path,
     layers: &LayerStore,
     ledger: &Ledger,
     instance: &str,
-) -> Result<Recovered, RecoverError> {
+) -> Result<RecoveryReport, RecoverError> {
     let keep = plan.kept_machines();
     let machines = leftovers::end_processes(run_root, &keep).await?;
     sweep(instance, &plan.kept_slots()).await?;
@@ -120,5 +120,5 @@ pub async fn clear(
     for sandbox in &plan.forget {
         ledger.sandbox_gone(*sandbox).await?;
     }
-    Ok(Recovered { machines, disks: disks.len(), folders, ..Recovered::default() })
+    Ok(RecoveryReport { machines, disks: disks.len(), folders, ..RecoveryReport::default() })
 }

@@ -9,7 +9,7 @@ use crate::ledger::{MachineRow, SandboxRow};
 
 /// What to do with the sandboxes and machines of an earlier run.
 #[derive(Debug, Default)]
-pub struct Plan {
+pub struct RecoveryPlan {
     /// Sandboxes to take over, each with its machine.
     pub adopt: Vec<(SandboxRow, MachineRow)>,
     /// Sandboxes that sleep in a layer.
@@ -24,10 +24,10 @@ pub struct Plan {
 
 const LOST: &str = "the machine ended while the host was not running";
 
-impl Plan {
+impl RecoveryPlan {
     /// Decides about every ledger line.
     pub fn of(sandboxes: Vec<SandboxRow>, machines: Vec<MachineRow>) -> Self {
-        let mut plan = Plan::default();
+        let mut plan = RecoveryPlan::default();
         let mut machines = machines;
         for sandbox in sandboxes {
             match &sandbox.record.state {
@@ -81,10 +81,10 @@ mod tests {
     use pandastack_model::{LayerId, MachineId, SandboxSpec};
 
     use super::*;
-    use crate::ledger::Record;
+    use crate::ledger::SandboxRecord;
 
     fn sandbox(state: SandboxState, layer: Option<LayerId>) -> SandboxRow {
-        let record = Record { state, layer, secret: Some(vec![1]) };
+        let record = SandboxRecord { state, layer, secret: Some(vec![1]) };
         SandboxRow { id: SandboxId::random(), generation: 1, spec: SandboxSpec::of("mini".parse().unwrap()), record }
     }
 
@@ -97,7 +97,7 @@ mod tests {
     fn a_running_sandbox_keeps_its_machine() {
         let row = sandbox(SandboxState::Running, None);
         let own = machine(Some(row.id));
-        let plan = Plan::of(vec![row], vec![machine(None), own.clone()]);
+        let plan = RecoveryPlan::of(vec![row], vec![machine(None), own.clone()]);
         assert_eq!(plan.adopt.len(), 1);
         assert_eq!(plan.kept_slots(), [own.slot]);
         assert_eq!(plan.end.len(), 1, "a machine that stood by is nobody's");
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_running_sandbox_without_a_machine_has_failed() {
-        let plan = Plan::of(vec![sandbox(SandboxState::Paused, None)], Vec::new());
+        let plan = RecoveryPlan::of(vec![sandbox(SandboxState::Paused, None)], Vec::new());
         assert_eq!((plan.failed.len(), plan.adopt.len()), (1, 0));
     }
 
@@ -113,7 +113,7 @@ mod tests {
     fn half_a_wake_is_ended_and_the_sandbox_sleeps_on() {
         let row = sandbox(SandboxState::Asleep, Some(LayerId::random()));
         let half = machine(Some(row.id));
-        let plan = Plan::of(vec![row], vec![half]);
+        let plan = RecoveryPlan::of(vec![row], vec![half]);
         assert_eq!((plan.asleep.len(), plan.end.len(), plan.adopt.len()), (1, 1, 0));
     }
 
@@ -121,11 +121,11 @@ mod tests {
     #[test]
     fn a_wake_without_a_way_back_has_failed_with_its_machine() {
         let row = || sandbox(SandboxState::Waking, Some(LayerId::random()));
-        let plan = Plan::of(vec![row()], Vec::new());
+        let plan = RecoveryPlan::of(vec![row()], Vec::new());
         assert_eq!((plan.failed.len(), plan.asleep.len()), (1, 0));
         let row = row();
         let own = machine(Some(row.id));
-        let plan = Plan::of(vec![row], vec![own]);
+        let plan = RecoveryPlan::of(vec![row], vec![own]);
         assert_eq!((plan.adopt.len(), plan.failed.len(), plan.asleep.len()), (1, 0, 0));
     }
 
@@ -134,7 +134,7 @@ mod tests {
         for state in [SandboxState::Creating, SandboxState::Stopping] {
             let row = sandbox(state, None);
             let own = machine(Some(row.id));
-            let plan = Plan::of(vec![row], vec![own]);
+            let plan = RecoveryPlan::of(vec![row], vec![own]);
             assert_eq!((plan.forget.len(), plan.end.len()), (1, 1));
         }
     }

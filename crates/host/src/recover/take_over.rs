@@ -5,17 +5,20 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{StreamExt, stream};
 use pandastack_kit::{Secret, Undo};
 use pandastack_model::{SandboxId, SandboxSpec, SandboxState};
-use pandastack_vmm::{Machine, MachineError, MachineLimits, Power, StartError};
+use pandastack_vmm::{Machine, MachineError, MachineLimits, MachineStartError, Power};
 
 use super::{
-    Plan, RecoverError,
+    RecoverError, RecoveryPlan,
     leftovers::{end_processes, was_short_of_memory},
 };
 use crate::{
-    guest::Session,
-    ledger::{MachineRow, Record, SandboxRow},
+    guest::GuestSession,
+    ledger::{MachineRow, SandboxRecord, SandboxRow},
     net::NetError,
-    sandbox::{HostContext, Life, Living, Reached, Shape, Start, dial_again, greet, hold_machine},
+    sandbox::{
+        DriverStart, GuestIdentity, HostContext, LivingMachine, MachineShape, ReachOutcome, dial_again, greet,
+        hold_machine,
+    },
 };
 
 /// Machines that are taken over at the same time.
@@ -23,21 +26,21 @@ const AT_A_TIME: usize = 8;
 
 /// The sandboxes of an earlier run, ready for their drivers.
 #[derive(Default)]
-pub struct Found {
+pub struct RecoveredSandboxes {
     pub adopted: usize,
     pub asleep: usize,
-    pub sandboxes: Vec<(SandboxId, u64, SandboxSpec, Start)>,
+    pub sandboxes: Vec<(SandboxId, u64, SandboxSpec, DriverStart)>,
 }
 
 /// Why a machine could not be taken over; it is ended then.
 #[derive(Debug, thiserror::Error)]
 enum AdoptError {
     #[error(transparent)]
-    Layer(#[from] pandastack_layers::OpenError),
+    Layer(#[from] pandastack_layers::LayerOpenError),
     #[error(transparent)]
     Net(#[from] NetError),
     #[error(transparent)]
-    Start(#[from] StartError),
+    Start(#[from] MachineStartError),
     #[error(transparent)]
     Machine(#[from] MachineError),
     #[error(transparent)]
@@ -49,21 +52,21 @@ enum AdoptError {
 }
 
 /// Carries the plan out: every sandbox it keeps comes back as it was, or as failed with a reason.
-pub async fn take_over(context: &Arc<HostContext>, plan: Plan) -> Result<Found, RecoverError> {
-    let mut found = Found::default();
+pub async fn take_over(context: &Arc<HostContext>, plan: RecoveryPlan) -> Result<RecoveredSandboxes, RecoverError> {
+    let mut found = RecoveredSandboxes::default();
     let mut kept = plan.kept_machines();
     for row in plan.asleep {
         let Some(layer) = row.record.layer else { continue };
         match context.layers.manifest(layer) {
             Ok(_) => {
                 found.asleep += 1;
-                found.sandboxes.push((row.id, row.generation, row.spec, Start::Asleep(layer)));
+                found.sandboxes.push((row.id, row.generation, row.spec, DriverStart::Asleep(layer)));
             }
             // The ledger line stays, because the layer may become readable again.
             Err(error) => {
                 tracing::error!(sandbox = %row.id, %error, "could not read the layer of a hibernated sandbox");
                 let reason = format!("the layer of the hibernated sandbox cannot be read: {error}");
-                found.sandboxes.push((row.id, row.generation, row.spec, Start::Failed(reason)));
+                found.sandboxes.push((row.id, row.generation, row.spec, DriverStart::Failed(reason)));
             }
         }
     }
@@ -85,12 +88,15 @@ pub async fn take_over(context: &Arc<HostContext>, plan: Plan) -> Result<Found, 
                 let state = match row.record.state.clone() {
                     SandboxState::Waking => {
                         let (state, secret) = (SandboxState::Running, row.record.secret.clone());
-                        context.ledger.record(row.id, &Record { state: state.clone(), layer: None, secret }).await?;
+                        context
+                            .ledger
+                            .record(row.id, &SandboxRecord { state: state.clone(), layer: None, secret })
+                            .await?;
                         state
                     }
                     state => state,
                 };
-                found.sandboxes.push((row.id, row.generation, row.spec, Start::Adopted(living, state)));
+                found.sandboxes.push((row.id, row.generation, row.spec, DriverStart::Adopted(living, state)));
             }
             Err(error) => {
                 tracing::warn!(sandbox = %row.id, %error, "could not adopt a machine");
@@ -106,31 +112,31 @@ pub async fn take_over(context: &Arc<HostContext>, plan: Plan) -> Result<Found, 
     }
     for (row, reason) in failed {
         let state = SandboxState::Failed { reason: reason.clone() };
-        context.ledger.record(row.id, &Record { state, layer: None, secret: None }).await?;
-        found.sandboxes.push((row.id, row.generation, row.spec, Start::Failed(reason)));
+        context.ledger.record(row.id, &SandboxRecord { state, layer: None, secret: None }).await?;
+        found.sandboxes.push((row.id, row.generation, row.spec, DriverStart::Failed(reason)));
     }
     Ok(found)
 }
 
 /// A machine that was taken over, without its list of releases.
-struct Adopted {
+struct AdoptedMachine {
     machine: Arc<dyn Machine>,
-    session: Session,
+    session: GuestSession,
     secret: Vec<u8>,
     layer: pandastack_layers::Layer,
     slot: crate::sandbox::SlotHandle,
     disk: std::path::PathBuf,
-    claim: crate::volumes::Claim,
+    claim: crate::volumes::VolumeClaim,
 }
 
-impl Adopted {
-    fn into_living(self, undo: Undo) -> Living {
-        let Adopted { machine, session, secret, layer, slot, disk, claim } = self;
+impl AdoptedMachine {
+    fn into_living(self, undo: Undo) -> LivingMachine {
+        let AdoptedMachine { machine, session, secret, layer, slot, disk, claim } = self;
         let (boot, boot_mode) = (Duration::ZERO, "adopted");
-        Living {
+        LivingMachine {
             machine,
             session,
-            spare: crate::guest::SparePlace::default(),
+            spare: crate::guest::SpareHolder::default(),
             secret: Secret::new(secret),
             layer,
             disk,
@@ -176,7 +182,7 @@ async fn adopt(
     row: &SandboxRow,
     machine: &MachineRow,
     undo: &mut Undo,
-) -> Result<Adopted, AdoptError> {
+) -> Result<AdoptedMachine, AdoptError> {
     // These exist, so they are released even if a later step fails. The ledger line goes last,
     // because it names the others.
     context.hold_line(machine.id, undo);
@@ -191,7 +197,7 @@ async fn adopt(
     if let Some(owner) = &row.spec.owner {
         Arc::new(context.owners.present(owner, layer.manifest.memory)).hold(undo);
     }
-    let spec = context.describe(machine.id, &Shape::of(&layer.manifest), network);
+    let spec = context.describe(machine.id, &MachineShape::of(&layer.manifest), network);
     let disk = spec.disk.clone();
     let adopted: Arc<dyn Machine> = Arc::from(context.driver.adopt(spec, machine.pid).await?);
     hold_machine(&adopted, undo);
@@ -206,22 +212,24 @@ async fn adopt(
     let session = if is_waking {
         // The last run ended during a wake that cannot be undone. The guest may or may not have the
         // new secret.
-        greet(context, &*adopted, &layer, &|| Life::Same.rebirth(&secret)).await.map_err(|_| AdoptError::Silent)?
+        greet(context, &*adopted, &layer, &|| GuestIdentity::Same.rebirth(&secret))
+            .await
+            .map_err(|_| AdoptError::Silent)?
     } else {
         match dial_again(context, &*adopted, &secret).await {
-            Reached::Session(session) => session,
+            ReachOutcome::Session(session) => session,
             // The guest waits for disk space. Its driver dials it again later; recovery does not
             // wait for that.
-            Reached::Waits => Session::lost(&context.scope),
-            Reached::Silent => return Err(AdoptError::Silent),
+            ReachOutcome::Waits => GuestSession::lost(&context.scope),
+            ReachOutcome::Silent => return Err(AdoptError::Silent),
         }
     };
     if wanted == Power::Paused {
         adopted.pause().await?;
     }
     let claim = context.volumes.held(row.id).await.map_err(AdoptError::Volumes)?;
-    if is_waking && let Err(fault) = claim.catch_up(&*adopted, &session).await {
+    if is_waking && let Err(fault) = claim.grow_in_guest(&*adopted, &session).await {
         tracing::warn!(sandbox = %row.id, %fault, "could not extend the file system of a grown volume");
     }
-    Ok(Adopted { machine: adopted, session, secret, layer, slot, disk, claim })
+    Ok(AdoptedMachine { machine: adopted, session, secret, layer, slot, disk, claim })
 }

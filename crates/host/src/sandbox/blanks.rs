@@ -13,7 +13,7 @@ use std::{
 use pandastack_layers::{LayerStore, Manifest};
 use pandastack_vmm::MachineState;
 
-use super::prepare::{MachineSlot, Shape};
+use super::prepare::{MachineShape, MachineSlot};
 
 /// Maximum number of shapes with blanks: the most recently used ones.
 const SHAPES_MAX: usize = 4;
@@ -23,8 +23,8 @@ pub struct Blanks {
     /// Blanks for each shape. 0 if the driver does not support them.
     wanted: AtomicUsize,
     /// Most recently used shape first.
-    recent: Mutex<VecDeque<Shape>>,
-    shelves: Mutex<HashMap<Shape, VecDeque<MachineSlot>>>,
+    recent: Mutex<VecDeque<MachineShape>>,
+    shelves: Mutex<HashMap<MachineShape, VecDeque<MachineSlot>>>,
 }
 
 impl Blanks {
@@ -33,7 +33,7 @@ impl Blanks {
         let blanks = Self { wanted: AtomicUsize::new(wanted), recent: Mutex::default(), shelves: Mutex::default() };
         for (_, layer) in layers.templates() {
             if let Ok(manifest) = layers.manifest(layer) {
-                blanks.remember(Shape::of(&manifest));
+                blanks.remember(MachineShape::of(&manifest));
             }
         }
         blanks
@@ -42,7 +42,7 @@ impl Blanks {
     /// Takes a living blank that fits a layer, and marks its shape as used. Also returns the dead
     /// ones found on the way.
     pub fn take(&self, manifest: &Manifest) -> (Option<MachineSlot>, Vec<MachineSlot>) {
-        let shape = Shape::of(manifest);
+        let shape = MachineShape::of(manifest);
         let mut dead = Vec::new();
         let taken = {
             let mut shelves = self.shelves();
@@ -89,15 +89,15 @@ impl Blanks {
     }
 
     /// Returns a shape that has too few blanks.
-    pub fn next_short(&self) -> Option<Shape> {
+    pub fn next_short(&self) -> Option<MachineShape> {
         let recent = self.recent().clone();
         let shelves = self.shelves();
-        let count = |shape: &Shape| shelves.get(shape).map_or(0, VecDeque::len);
+        let count = |shape: &MachineShape| shelves.get(shape).map_or(0, VecDeque::len);
         recent.into_iter().find(|shape| count(shape) < self.wanted.load(Ordering::Relaxed))
     }
 
     /// Puts a blank on its shelf.
-    pub fn put(&self, shape: Shape, machine_slot: MachineSlot) {
+    pub fn put(&self, shape: MachineShape, machine_slot: MachineSlot) {
         self.shelves().entry(shape).or_default().push_back(machine_slot);
     }
 
@@ -116,18 +116,18 @@ impl Blanks {
         self.wanted.store(0, Ordering::Relaxed);
     }
 
-    fn remember(&self, shape: Shape) {
+    fn remember(&self, shape: MachineShape) {
         let mut recent = self.recent();
         recent.retain(|known| *known != shape);
         recent.push_front(shape);
         recent.truncate(SHAPES_MAX);
     }
 
-    fn recent(&self) -> MutexGuard<'_, VecDeque<Shape>> {
+    fn recent(&self) -> MutexGuard<'_, VecDeque<MachineShape>> {
         self.recent.lock().expect("no holder panics")
     }
 
-    fn shelves(&self) -> MutexGuard<'_, HashMap<Shape, VecDeque<MachineSlot>>> {
+    fn shelves(&self) -> MutexGuard<'_, HashMap<MachineShape, VecDeque<MachineSlot>>> {
         self.shelves.lock().expect("no holder panics")
     }
 }

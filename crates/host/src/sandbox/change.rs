@@ -5,38 +5,39 @@ use std::time::{Duration, Instant};
 
 use pandastack_layers::Durability;
 use pandastack_model::{
-    Ask, Egress, ExecDefaults, Fault, FaultKind, LayerId, Next, Refusal, SandboxSpec, SandboxState, state::step,
+    Egress, ExecDefaults, Fault, FaultKind, HostAction, LayerId, SandboxRefusal, SandboxRequest, SandboxSpec,
+    SandboxState, state::step,
 };
 use pandastack_vmm::{Machine, MachineState};
-use pandastack_wire_fleet::{Hold, HostEvent, LayerView, Lifecycle, SandboxView, SealAsk};
+use pandastack_wire_fleet::{HostEvent, IdlePolicy, LayerHold, LayerView, SandboxView, SealParams};
 
 use super::{
-    driver::{Body, Owned, Request, cause},
+    driver::{DriverRequest, OwnedSandbox, SandboxForm, cause},
     fault::{launch_fault, refusal_fault, seal_fault},
-    launch::{self, Wanted, death},
-    life::set_clock,
-    seal::{SealPlan, Sealed, Then, go_on, seal, stand_still},
+    identity::set_clock,
+    launch::{self, LaunchTarget, death},
+    seal::{AfterSeal, SealOutcome, SealPlan, go_on, pause_again, seal},
 };
 use crate::{
-    ledger::{LedgerError, Record},
-    volumes::{Growth, may_be_sealed},
+    ledger::{LedgerError, SandboxRecord},
+    volumes::{VolumeGrowth, may_be_sealed},
 };
 
 /// Time limit for setting a guest's clock.
 const CLOCK_DEADLINE: Duration = Duration::from_secs(5);
 
-impl Owned<'_> {
+impl OwnedSandbox<'_> {
     /// Carries a request out and answers it. `since` is when the caller started waiting. The work
     /// is done even if the caller has left, except a wake: the next caller asks again.
-    pub(super) async fn answer(&mut self, request: Request, since: Instant) {
+    pub(super) async fn answer(&mut self, request: DriverRequest, since: Instant) {
         match request {
-            Request::Remove(..) => unreachable!("removal ends the driver and is handled there"),
-            Request::Pause(reply) => drop(reply.send(self.change(Ask::Pause, since).await)),
-            Request::Resume(reply) => drop(reply.send(self.change(Ask::Resume, since).await)),
-            Request::Sleep(reply) => drop(reply.send(self.change(Ask::Sleep, since).await)),
-            Request::Wake(reply) if reply.is_closed() => {}
-            Request::Wake(reply) => drop(reply.send(self.change(Ask::Wake, since).await)),
-            Request::Seal(ask, defaults, reply) => {
+            DriverRequest::Remove(..) => unreachable!("removal ends the driver and is handled there"),
+            DriverRequest::Pause(reply) => drop(reply.send(self.change(SandboxRequest::Pause, since).await)),
+            DriverRequest::Resume(reply) => drop(reply.send(self.change(SandboxRequest::Resume, since).await)),
+            DriverRequest::Sleep(reply) => drop(reply.send(self.change(SandboxRequest::Sleep, since).await)),
+            DriverRequest::Wake(reply) if reply.is_closed() => {}
+            DriverRequest::Wake(reply) => drop(reply.send(self.change(SandboxRequest::Wake, since).await)),
+            DriverRequest::Seal(ask, defaults, reply) => {
                 drop(reply.send(self.seal(ask, defaults, since).await));
                 // Many short pauses would add up to a late clock. The caller does not wait for
                 // this.
@@ -44,33 +45,33 @@ impl Owned<'_> {
                     self.set_clock().await;
                 }
             }
-            Request::SetEgress(egress, reply) => drop(reply.send(self.set_egress(egress).await)),
-            Request::VolumeGrown(growth, reply) => drop(reply.send(self.volume_grown(growth).await)),
-            Request::SetLifecycle(terms, reply) => drop(reply.send(self.set_lifecycle(terms).await)),
+            DriverRequest::SetEgress(egress, reply) => drop(reply.send(self.set_egress(egress).await)),
+            DriverRequest::VolumeGrown(growth, reply) => drop(reply.send(self.volume_grown(growth).await)),
+            DriverRequest::SetLifecycle(terms, reply) => drop(reply.send(self.set_lifecycle(terms).await)),
         }
     }
 
-    async fn change(&mut self, ask: Ask, since: Instant) -> Result<SandboxView, Fault> {
+    async fn change(&mut self, ask: SandboxRequest, since: Instant) -> Result<SandboxView, Fault> {
         match self.decide(ask)? {
-            Next::Stay => {}
-            Next::Halt => self.halt().await?,
-            Next::Continue => self.go_on().await?,
-            Next::PutToSleep => self.fall_asleep().await?,
-            Next::Restore => self.wake_for(since).await?,
-            Next::Join | Next::Serve | Next::Seal | Next::TakeDown => {
+            HostAction::Stay => {}
+            HostAction::Halt => self.halt().await?,
+            HostAction::Continue => self.go_on().await?,
+            HostAction::PutToSleep => self.fall_asleep().await?,
+            HostAction::Restore => self.wake_for(since).await?,
+            HostAction::Join | HostAction::Serve | HostAction::Seal | HostAction::TakeDown => {
                 return Err(Fault::bug("unexpected step of a state change"));
             }
         }
         Ok(self.tell.borrow().seen())
     }
 
-    fn decide(&self, ask: Ask) -> Result<Next, Fault> {
+    fn decide(&self, ask: SandboxRequest) -> Result<HostAction, Fault> {
         let state = self.tell.borrow().view.state.clone();
         step(&state, ask).map_err(|refusal| refusal_fault(refusal, &state))
     }
 
     async fn halt(&mut self) -> Result<(), Fault> {
-        let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to pause")) };
+        let SandboxForm::Living(living) = &self.body else { return Err(Fault::bug("nothing to pause")) };
         if let Err(error) = living.machine.pause().await {
             // The machine may have paused despite the error.
             go_on(&*living.machine).await.map_err(machine_fault)?;
@@ -78,11 +79,11 @@ impl Owned<'_> {
             return Err(machine_fault(error));
         }
         living.session.activity().touch();
-        if let Err(error) = self.write_down(SandboxState::Paused).await {
+        if let Err(error) = self.record_state(SandboxState::Paused).await {
             // The next start would resume the guest, so the pause is undone. The line may have been
             // written despite the error.
             go_on(&*living.machine).await.map_err(machine_fault)?;
-            self.log(self.write_down(SandboxState::Running).await);
+            self.log(self.record_state(SandboxState::Running).await);
             self.set_clock().await;
             return Err(error.into());
         }
@@ -91,23 +92,23 @@ impl Owned<'_> {
     }
 
     async fn go_on(&mut self) -> Result<(), Fault> {
-        let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to resume")) };
+        let SandboxForm::Living(living) = &self.body else { return Err(Fault::bug("nothing to resume")) };
         let claim = self.context.volumes.held(self.id).await?;
         // Recorded before it runs: otherwise the next start would pause it again.
-        if let Err(error) = self.write_down(SandboxState::Running).await {
-            self.log(self.write_down(SandboxState::Paused).await);
+        if let Err(error) = self.record_state(SandboxState::Running).await {
+            self.log(self.record_state(SandboxState::Paused).await);
             return Err(error.into());
         }
         if let Err(error) = living.machine.resume().await {
             // The machine may have resumed despite the error.
             self.halt_again(&*living.machine).await;
-            self.log(self.write_down(SandboxState::Paused).await);
+            self.log(self.record_state(SandboxState::Paused).await);
             return Err(machine_fault(error));
         }
         living.session.activity().touch();
         self.set_clock().await;
         // A volume may have grown while the guest was paused.
-        if let Err(fault) = claim.catch_up(&*living.machine, &living.session).await {
+        if let Err(fault) = claim.grow_in_guest(&*living.machine, &living.session).await {
             tracing::warn!(sandbox = %self.id, %fault, "could not extend the file system of a grown volume");
         }
         self.settle(SandboxState::Running);
@@ -116,7 +117,7 @@ impl Owned<'_> {
 
     /// Pauses a guest again that its owner has paused.
     async fn halt_again(&self, machine: &dyn Machine) {
-        if let Err(error) = stand_still(machine).await
+        if let Err(error) = pause_again(machine).await
             && *machine.watch().borrow() == MachineState::Alive
         {
             tracing::error!(sandbox = %self.id, %error, "could not pause a sandbox again; it is running");
@@ -125,7 +126,7 @@ impl Owned<'_> {
 
     /// Sets a guest's clock after a pause, because the clock stopped too. A failure is only logged.
     pub(super) async fn set_clock(&self) {
-        let Body::Living(living) = &self.body else { return };
+        let SandboxForm::Living(living) = &self.body else { return };
         let told = async {
             let set = set_clock(&living.session, living.secret.reveal());
             match tokio::time::timeout(CLOCK_DEADLINE, set).await {
@@ -142,13 +143,13 @@ impl Owned<'_> {
     }
 
     /// Records a new state of the sandbox in the ledger.
-    pub(super) async fn write_down(&self, state: SandboxState) -> Result<(), LedgerError> {
+    pub(super) async fn record_state(&self, state: SandboxState) -> Result<(), LedgerError> {
         let (layer, secret) = match &self.body {
-            Body::Living(living) => (None, Some(living.secret.reveal().clone())),
-            Body::Asleep(layer) => (Some(*layer), None),
-            Body::Dead => (None, None),
+            SandboxForm::Living(living) => (None, Some(living.secret.reveal().clone())),
+            SandboxForm::Asleep(layer) => (Some(*layer), None),
+            SandboxForm::Dead => (None, None),
         };
-        self.context.ledger.record(self.id, &Record { state, layer, secret }).await
+        self.context.ledger.record(self.id, &SandboxRecord { state, layer, secret }).await
     }
 
     /// Publishes a new state and sends an event.
@@ -161,35 +162,40 @@ impl Owned<'_> {
         let _ = self.events.send(HostEvent::Changed { view: self.tell.borrow().seen(), cause: cause() });
     }
 
-    async fn volume_grown(&mut self, growth: Growth) -> Result<(), Fault> {
+    async fn volume_grown(&mut self, growth: VolumeGrowth) -> Result<(), Fault> {
         match &self.body {
-            Body::Living(living) if self.tell.borrow().view.state == SandboxState::Running => {
+            SandboxForm::Living(living) if self.tell.borrow().view.state == SandboxState::Running => {
                 growth.tell(&*living.machine, &living.session).await
             }
             // A sandbox that resumes or wakes later reads the size then.
-            Body::Living(_) | Body::Asleep(_) | Body::Dead => Ok(()),
+            SandboxForm::Living(_) | SandboxForm::Asleep(_) | SandboxForm::Dead => Ok(()),
         }
     }
 
-    async fn seal(&mut self, ask: SealAsk, defaults: Option<ExecDefaults>, since: Instant) -> Result<LayerView, Fault> {
+    async fn seal(
+        &mut self,
+        ask: SealParams,
+        defaults: Option<ExecDefaults>,
+        since: Instant,
+    ) -> Result<LayerView, Fault> {
         may_be_sealed(&self.spec.volumes, ask.hold)?;
         if let Some(view) = self.sealed_before(ask).await? {
             return Ok(view);
         }
-        if self.decide(Ask::Seal)? == Next::Restore {
+        if self.decide(SandboxRequest::Seal)? == HostAction::Restore {
             self.wake_for(since).await?;
         }
-        let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to seal")) };
+        let SandboxForm::Living(living) = &self.body else { return Err(Fault::bug("nothing to seal")) };
         let durability = match ask.hold {
-            Hold::Kept => Durability::Now,
-            Hold::Passing => Durability::Later,
+            LayerHold::Kept => Durability::Now,
+            LayerHold::Passing => Durability::Later,
         };
         // Protected before it exists, so that it is not collected between its seal and its first
         // use.
         self.context.protect_layer(ask.layer);
-        let plan = SealPlan { layer: ask.layer, source: self.id, durability, then: Then::GoOn, defaults };
+        let plan = SealPlan { layer: ask.layer, source: self.id, durability, then: AfterSeal::GoOn, defaults };
         let sealed = seal(&self.context, living, plan).await;
-        let Sealed { layer, pause, own } = match sealed {
+        let SealOutcome { layer, pause, own } = match sealed {
             Ok(sealed) => sealed,
             Err(error) => {
                 self.context.release_layer(ask.layer).await;
@@ -197,19 +203,19 @@ impl Owned<'_> {
             }
         };
         match ask.hold {
-            Hold::Kept => {
+            LayerHold::Kept => {
                 let kept = self.context.ledger.keep(ask.layer).await;
                 self.context.release_layer(ask.layer).await;
                 kept?;
             }
-            Hold::Passing => self.context.flush_later(layer),
+            LayerHold::Passing => self.context.flush_later(layer),
         }
         tracing::info!(sandbox = %self.id, layer = %ask.layer, pause_ms = pause.as_millis() as u64, "sealed");
         Ok(LayerView { layer: ask.layer, own, pause })
     }
 
     /// Answers a repeated seal request with the layer that exists already.
-    async fn sealed_before(&self, ask: SealAsk) -> Result<Option<LayerView>, Fault> {
+    async fn sealed_before(&self, ask: SealParams) -> Result<Option<LayerView>, Fault> {
         let layer = ask.layer;
         let Some(row) = self.context.ledger.layer(layer).await? else { return Ok(None) };
         if row.source != self.id {
@@ -220,26 +226,26 @@ impl Owned<'_> {
         let opened = scope.block("open layer", move || store.open_layer(layer)).await.map_err(Fault::bug)?;
         let Ok(opened) = opened else { return Ok(None) };
         match (ask.hold, row.hold) {
-            (Hold::Kept, Hold::Kept) => {}
-            (Hold::Kept, Hold::Passing) => {
+            (LayerHold::Kept, LayerHold::Kept) => {}
+            (LayerHold::Kept, LayerHold::Passing) => {
                 let flushed = scope.block("flush layer", move || opened.flush()).await.map_err(Fault::bug)?;
                 flushed.map_err(Fault::bug)?;
                 self.context.ledger.keep(layer).await?;
             }
-            (Hold::Passing, _) => self.context.protect_layer(layer),
+            (LayerHold::Passing, _) => self.context.protect_layer(layer),
         }
-        Ok(Some(LayerView { layer, own: pandastack_model::Bytes::new(0), pause: std::time::Duration::ZERO }))
+        Ok(Some(LayerView { layer, own: pandastack_model::ByteSize::new(0), pause: std::time::Duration::ZERO }))
     }
 
     /// Puts an idle sandbox to sleep, unless a new use has begun.
     pub(super) async fn rest(&mut self) {
-        let Body::Living(living) = &self.body else { return };
+        let SandboxForm::Living(living) = &self.body else { return };
         if !living.session.activity().retire_if_unused() {
             return;
         }
         if let Err(fault) = self.fall_asleep().await {
             tracing::warn!(sandbox = %self.id, %fault, "could not hibernate an idle sandbox; it keeps running");
-            if let Body::Living(living) = &self.body {
+            if let SandboxForm::Living(living) = &self.body {
                 // Restart the idle time, so that the next attempt does not follow at once.
                 living.session.activity().touch();
             }
@@ -250,7 +256,7 @@ impl Owned<'_> {
     /// ledger records it. An earlier failure leaves the machine as it was.
     pub(super) async fn fall_asleep(&mut self) -> Result<(), Fault> {
         let before = self.tell.borrow().view.state.clone();
-        let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to hibernate")) };
+        let SandboxForm::Living(living) = &self.body else { return Err(Fault::bug("nothing to hibernate")) };
         living.session.activity().retire();
         self.tell.send_modify(|now| now.without(SandboxState::FallingAsleep));
         let layer = LayerId::random();
@@ -258,14 +264,14 @@ impl Owned<'_> {
         let outcome = self.seal_for_sleep(layer, &before).await;
         if outcome.is_ok() {
             // The sandbox is now its layer. The rest is cleanup.
-            if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Asleep(layer)) {
+            if let SandboxForm::Living(living) = std::mem::replace(&mut self.body, SandboxForm::Asleep(layer)) {
                 living.session.close();
                 self.keep_console().await;
                 living.undo.unwind().await;
             }
             self.tell.send_modify(|now| now.without(SandboxState::Asleep));
             self.announce();
-        } else if let Body::Living(living) = &self.body {
+        } else if let SandboxForm::Living(living) = &self.body {
             living.session.activity().unretire();
             let paused = before == SandboxState::Paused;
             self.tell.send_modify(|now| now.living(living, before));
@@ -278,8 +284,8 @@ impl Owned<'_> {
     }
 
     async fn seal_for_sleep(&self, layer: LayerId, before: &SandboxState) -> Result<(), Fault> {
-        let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to hibernate")) };
-        let (durability, then) = (Durability::Now, Then::StayPaused);
+        let SandboxForm::Living(living) = &self.body else { return Err(Fault::bug("nothing to hibernate")) };
+        let (durability, then) = (Durability::Now, AfterSeal::StayPaused);
         let plan = SealPlan { layer, source: self.id, durability, then, defaults: None };
         // A sleeping sandbox may be deleted without waking, so its writes must reach its volumes
         // now. A paused guest runs for this.
@@ -300,11 +306,11 @@ impl Owned<'_> {
             }
         };
         let secret = Some(living.secret.reveal().clone());
-        let asleep = Record { state: SandboxState::Asleep, layer: Some(layer), secret };
+        let asleep = SandboxRecord { state: SandboxState::Asleep, layer: Some(layer), secret };
         if let Err(error) = self.context.ledger.record_durably(self.id, &asleep).await {
             // The line may have been written despite the error. A running sandbox must not be
             // recorded as asleep.
-            let awake = Record { state: before.clone(), layer: None, ..asleep };
+            let awake = SandboxRecord { state: before.clone(), layer: None, ..asleep };
             self.log(self.context.ledger.record(self.id, &awake).await);
             go_on(&*living.machine).await.map_err(machine_fault)?;
             halted_again().await;
@@ -328,19 +334,19 @@ impl Owned<'_> {
         {
             return Err(fault.clone());
         }
-        let Body::Asleep(layer) = self.body else { return Err(Fault::bug("nothing to wake")) };
+        let SandboxForm::Asleep(layer) = self.body else { return Err(Fault::bug("nothing to wake")) };
         // Protected, so that it is not collected between two ledger writes, or because one of them
         // fails.
         self.context.protect_layer(layer);
         let woken = self.wake(layer).await;
         match self.body {
-            Body::Living(_) => {
+            SandboxForm::Living(_) => {
                 self.is_unwritten = false;
                 self.context.unprotect_layer(layer);
             }
             // The ledger line may not name the layer, so the layer stays protected.
-            Body::Asleep(_) if self.is_unwritten => {}
-            Body::Asleep(_) | Body::Dead => self.context.release_layer(layer).await,
+            SandboxForm::Asleep(_) if self.is_unwritten => {}
+            SandboxForm::Asleep(_) | SandboxForm::Dead => self.context.release_layer(layer).await,
         }
         // An attempt that a removal cancelled says nothing about the next one: the removal may be
         // refused.
@@ -361,10 +367,10 @@ impl Owned<'_> {
             }
         };
         let (id, spec, given_up) = (self.id, &self.spec, &self.given_up.token());
-        let wanted = Wanted { id, spec, claim: &claim, given_up, no_return: false.into() };
+        let wanted = LaunchTarget { id, spec, claim: &claim, given_up, no_return: false.into() };
         let woken = launch::wake(&self.context, &self.standby, layer, &wanted).await;
         match woken {
-            Ok(living) => match self.come_alive(living, "woke").await {
+            Ok(living) => match self.record_and_publish(living, "woke").await {
                 Ok(()) => {
                     self.announce();
                     Ok(())
@@ -380,7 +386,7 @@ impl Owned<'_> {
                         let reason = "the sandbox woke, but the host could not record it".to_owned();
                         self.fail(reason.clone()).await;
                         // A retry is useless: the sandbox has failed for good.
-                        let failed = refusal_fault(Refusal::Dead, &SandboxState::Failed { reason });
+                        let failed = refusal_fault(SandboxRefusal::Dead, &SandboxState::Failed { reason });
                         return Err(fault.detail.into_iter().fold(failed, Fault::with_detail));
                     }
                     self.tell.send_modify(|now| now.without(SandboxState::Asleep));
@@ -407,7 +413,7 @@ impl Owned<'_> {
                     return Err(fault);
                 }
                 if let Some(reason) = lost {
-                    return Err(refusal_fault(Refusal::Dead, &SandboxState::Failed { reason }));
+                    return Err(refusal_fault(SandboxRefusal::Dead, &SandboxState::Failed { reason }));
                 }
                 tracing::warn!(sandbox = %self.id, %fault, "could not wake a sandbox");
                 // The owner can fix this: hibernate another sandbox.
@@ -426,7 +432,7 @@ impl Owned<'_> {
     /// Records that a sandbox that could not be woken is still asleep, over any line written
     /// meanwhile.
     async fn sleep_on(&mut self) {
-        let written = self.write_down(SandboxState::Asleep).await;
+        let written = self.record_state(SandboxState::Asleep).await;
         self.is_unwritten = written.is_err();
         self.log(written);
     }
@@ -435,8 +441,8 @@ impl Owned<'_> {
         self.respecify(SandboxSpec { egress, ..self.spec.clone() }).await
     }
 
-    async fn set_lifecycle(&mut self, terms: Lifecycle) -> Result<SandboxView, Fault> {
-        let Lifecycle { ttl_seconds, persistent } = terms;
+    async fn set_lifecycle(&mut self, terms: IdlePolicy) -> Result<SandboxView, Fault> {
+        let IdlePolicy { ttl_seconds, persistent } = terms;
         self.respecify(SandboxSpec { ttl_seconds, persistent, ..self.spec.clone() }).await?;
         Ok(self.tell.borrow().seen())
     }
@@ -445,7 +451,7 @@ impl Owned<'_> {
     async fn respecify(&mut self, new: SandboxSpec) -> Result<(), Fault> {
         // Recorded first: after a crash the next start applies the new terms, and a failed write
         // leaves the guest unchanged.
-        let written = self.context.ledger.respecified(self.id, &new).await.map_err(Fault::from);
+        let written = self.context.ledger.update_spec(self.id, &new).await.map_err(Fault::from);
         let set = match written {
             Ok(()) => self.restrict(&new.egress).await,
             Err(fault) => Err(fault),
@@ -455,7 +461,7 @@ impl Owned<'_> {
             Err(fault) => {
                 // The line may have been written despite the error. A change that failed must not
                 // take effect at the next start.
-                self.log(self.context.ledger.respecified(self.id, &self.spec).await);
+                self.log(self.context.ledger.update_spec(self.id, &self.spec).await);
                 if let Err(error) = self.restrict(&self.spec.egress).await {
                     tracing::error!(sandbox = %self.id, %error, "could not restore the network rules");
                 }
@@ -467,7 +473,7 @@ impl Owned<'_> {
 
     /// Applies egress rules to a guest that has a machine.
     async fn restrict(&self, egress: &Egress) -> Result<(), Fault> {
-        let Body::Living(living) = &self.body else { return Ok(()) };
+        let SandboxForm::Living(living) = &self.body else { return Ok(()) };
         match &*living.slot.lock().await {
             Some(slot) => slot.set_egress(egress).await.map_err(Fault::bug),
             None => Ok(()),

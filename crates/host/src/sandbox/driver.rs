@@ -6,25 +6,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pandastack_kit::trace::{self, Here};
+use pandastack_kit::trace::{self, TracePosition};
 use pandastack_model::{Egress, ExecDefaults, Fault, LayerId, SandboxId, SandboxSpec, SandboxState};
 use pandastack_vmm::{Machine, MachineState, Power};
-use pandastack_wire_fleet::{Cause, HostEvent, LayerView, Lifecycle, RemovedBy, SandboxView, SealAsk};
+use pandastack_wire_fleet::{ChangeCause, HostEvent, IdlePolicy, LayerView, RemovedBy, SandboxView, SealParams};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use super::{
     fault::launch_fault,
-    given_up::{GivenUp, Removal},
-    launch::{self, Wanted, death},
-    living::Living,
+    launch::{self, LaunchTarget, death},
+    living::LivingMachine,
     prepare::HostContext,
-    publish::Condition,
-    standby::Standby,
+    publish::PublishedState,
+    removal::{RemovalRequest, RemovalRequests},
+    standby::StandbyPool,
 };
 use crate::{
-    guest::Session,
-    ledger::{LedgerError, Record},
-    volumes::Growth,
+    guest::GuestSession,
+    ledger::{LedgerError, SandboxRecord},
+    volumes::VolumeGrowth,
 };
 
 /// Divides the launch deadline into the time limit for reaching a living guest again, and that
@@ -37,58 +37,58 @@ const RELINK_PAUSE: Duration = Duration::from_millis(20);
 /// Pause before dialling a guest again that waits for space on the host's disk.
 const WAIT_PAUSE: Duration = Duration::from_millis(500);
 
-pub type Reply<T> = oneshot::Sender<Result<T, Fault>>;
+pub type ReplySender<T> = oneshot::Sender<Result<T, Fault>>;
 
 /// A request to a sandbox's driver. It is answered when the work is done.
-pub enum Request {
+pub enum DriverRequest {
     /// Take the sandbox down and answer when nothing is left.
-    Remove(Reply<()>, Removal),
-    Pause(Reply<SandboxView>),
-    Resume(Reply<SandboxView>),
-    Sleep(Reply<SandboxView>),
-    Wake(Reply<SandboxView>),
-    Seal(SealAsk, Option<ExecDefaults>, Reply<LayerView>),
-    SetEgress(Egress, Reply<()>),
-    SetLifecycle(Lifecycle, Reply<SandboxView>),
+    Remove(ReplySender<()>, RemovalRequest),
+    Pause(ReplySender<SandboxView>),
+    Resume(ReplySender<SandboxView>),
+    Sleep(ReplySender<SandboxView>),
+    Wake(ReplySender<SandboxView>),
+    Seal(SealParams, Option<ExecDefaults>, ReplySender<LayerView>),
+    SetEgress(Egress, ReplySender<()>),
+    SetLifecycle(IdlePolicy, ReplySender<SandboxView>),
     /// A volume that the sandbox may write has grown.
-    VolumeGrown(Growth, Reply<()>),
+    VolumeGrown(VolumeGrowth, ReplySender<()>),
 }
 
 /// A request with its trace context.
-pub struct Asked {
-    pub request: Request,
-    pub here: Option<Here>,
+pub struct TracedRequest {
+    pub request: DriverRequest,
+    pub here: Option<TracePosition>,
     /// When the caller started waiting.
     pub since: Instant,
 }
 
-impl From<Request> for Asked {
+impl From<DriverRequest> for TracedRequest {
     /// Attaches the trace context of the current task.
-    fn from(request: Request) -> Self {
+    fn from(request: DriverRequest) -> Self {
         Self { request, here: trace::here(), since: Instant::now() }
     }
 }
 
 /// The state in which a driver gets a sandbox.
-pub enum Start {
+pub enum DriverStart {
     /// Not made yet.
     Create,
     /// Made by an earlier process of this host, with a living machine.
-    Adopted(Box<Living>, SandboxState),
+    Adopted(Box<LivingMachine>, SandboxState),
     /// Asleep in a layer.
     Asleep(LayerId),
     /// Failed, with the reason.
     Failed(String),
 }
 
-impl Start {
+impl DriverStart {
     /// Fills in the condition that callers see before the driver's first step.
-    pub fn describe(&self, first: &mut Condition) {
+    pub fn describe(&self, first: &mut PublishedState) {
         match self {
-            Start::Create => {}
-            Start::Adopted(living, state) => first.living(living, state.clone()),
-            Start::Asleep(_) => first.without(SandboxState::Asleep),
-            Start::Failed(reason) => first.without(SandboxState::Failed { reason: reason.clone() }),
+            DriverStart::Create => {}
+            DriverStart::Adopted(living, state) => first.living(living, state.clone()),
+            DriverStart::Asleep(_) => first.without(SandboxState::Asleep),
+            DriverStart::Failed(reason) => first.without(SandboxState::Failed { reason: reason.clone() }),
         }
     }
 }
@@ -98,39 +98,39 @@ pub struct Assignment {
     pub id: SandboxId,
     pub generation: u64,
     pub spec: SandboxSpec,
-    pub start: Start,
-    pub requests: mpsc::Receiver<Asked>,
+    pub start: DriverStart,
+    pub requests: mpsc::Receiver<TracedRequest>,
     /// Trace context of the create.
-    pub here: Option<Here>,
+    pub here: Option<TracePosition>,
     /// Cancelled while a removal is requested, so that waits end early.
-    pub given_up: GivenUp,
+    pub given_up: RemovalRequests,
 }
 
 /// Current form of a sandbox: a machine, a layer to wake from, or neither.
-pub(super) enum Body {
-    Living(Box<Living>),
+pub(super) enum SandboxForm {
+    Living(Box<LivingMachine>),
     Asleep(LayerId),
     Dead,
 }
 
 /// A sandbox, as its driver owns it.
-pub(super) struct Owned<'a> {
+pub(super) struct OwnedSandbox<'a> {
     pub context: Arc<HostContext>,
-    pub standby: Arc<Standby>,
+    pub standby: Arc<StandbyPool>,
     pub id: SandboxId,
     pub spec: SandboxSpec,
-    pub body: Body,
-    pub given_up: GivenUp,
+    pub body: SandboxForm,
+    pub given_up: RemovalRequests,
     /// When the last wake failed, and with which fault. `None` if it did not fail.
     pub unwoken: Option<(Instant, Fault)>,
     /// Whether the ledger line of a sleeping sandbox may be wrong, because its last write failed.
     pub is_unwritten: bool,
-    pub tell: &'a watch::Sender<Condition>,
+    pub tell: &'a watch::Sender<PublishedState>,
     pub events: broadcast::Sender<HostEvent>,
 }
 
-enum Happening {
-    Asked(Option<Asked>),
+enum DriverEvent {
+    Asked(Option<TracedRequest>),
     Died(String),
     LinkLost,
     /// The guest runs again after a wait for disk space.
@@ -143,18 +143,18 @@ enum Happening {
 /// process; the fault says why it never ran.
 pub async fn drive(
     context: Arc<HostContext>,
-    standby: Arc<Standby>,
+    standby: Arc<StandbyPool>,
     assignment: Assignment,
-    tell: &watch::Sender<Condition>,
+    tell: &watch::Sender<PublishedState>,
     events: broadcast::Sender<HostEvent>,
 ) -> Result<(), Fault> {
     let Assignment { id, generation, spec, start, mut requests, here, given_up } = assignment;
-    let mut owned = Owned {
+    let mut owned = OwnedSandbox {
         context,
         standby,
         id,
         spec,
-        body: Body::Dead,
+        body: SandboxForm::Dead,
         given_up,
         unwoken: None,
         is_unwritten: false,
@@ -164,18 +164,18 @@ pub async fn drive(
     trace::within(here, owned.begin(generation, start)).await?;
     loop {
         match owned.next(&mut requests).await {
-            Happening::Died(reason) => owned.fail(reason).await,
-            Happening::LinkLost => owned.relink().await,
-            Happening::WentOn => owned.catch_up().await,
-            Happening::Idle if owned.spec.persistent => owned.rest().await,
-            Happening::Idle if !owned.retire() => {}
-            Happening::Idle => {
+            DriverEvent::Died(reason) => owned.fail(reason).await,
+            DriverEvent::LinkLost => owned.relink().await,
+            DriverEvent::WentOn => owned.set_guest_clock().await,
+            DriverEvent::Idle if owned.spec.persistent => owned.rest().await,
+            DriverEvent::Idle if !owned.retire() => {}
+            DriverEvent::Idle => {
                 if owned.take_down(RemovedBy::Idleness).await.is_ok() {
                     return Ok(());
                 }
-                owned.put_off();
+                owned.restart_idle_time();
             }
-            Happening::Asked(Some(Asked { request: Request::Remove(done, removal), here, .. })) => {
+            DriverEvent::Asked(Some(TracedRequest { request: DriverRequest::Remove(done, removal), here, .. })) => {
                 let removed = trace::within(here, owned.take_down(RemovedBy::Request)).await;
                 let is_gone = removed.is_ok();
                 let _ = done.send(removed);
@@ -185,10 +185,10 @@ pub async fn drive(
                 // The removal was refused, so the sandbox is no longer given up.
                 drop(removal);
             }
-            Happening::Asked(Some(Asked { request, here, since })) => {
+            DriverEvent::Asked(Some(TracedRequest { request, here, since })) => {
                 trace::within(here, owned.answer(request, since)).await;
             }
-            Happening::Asked(None) | Happening::Closing => {
+            DriverEvent::Asked(None) | DriverEvent::Closing => {
                 owned.leave().await;
                 return Ok(());
             }
@@ -196,16 +196,16 @@ pub async fn drive(
     }
 }
 
-impl Owned<'_> {
-    async fn begin(&mut self, generation: u64, start: Start) -> Result<(), Fault> {
+impl OwnedSandbox<'_> {
+    async fn begin(&mut self, generation: u64, start: DriverStart) -> Result<(), Fault> {
         match start {
-            Start::Create => self.create(generation).await,
-            Start::Adopted(living, state) => {
+            DriverStart::Create => self.create(generation).await,
+            DriverStart::Adopted(living, state) => {
                 self.context.consoles.begin(self.id, living.machine.id());
                 living.spare.fill_later(&living.machine, &living.secret, &self.context.scope);
                 let runs = state == SandboxState::Running;
                 self.tell.send_modify(|now| now.living(&living, state));
-                self.body = Body::Living(living);
+                self.body = SandboxForm::Living(living);
                 if runs {
                     // The earlier process may have been killed while the guest was paused for a
                     // seal.
@@ -213,13 +213,13 @@ impl Owned<'_> {
                 }
                 Ok(())
             }
-            Start::Asleep(layer) => {
+            DriverStart::Asleep(layer) => {
                 let manifest = self.context.layers.manifest(layer).map_err(Fault::bug)?;
                 self.tell.send_modify(|now| now.asleep(&manifest));
-                self.body = Body::Asleep(layer);
+                self.body = SandboxForm::Asleep(layer);
                 Ok(())
             }
-            Start::Failed(reason) => {
+            DriverStart::Failed(reason) => {
                 self.tell.send_modify(|now| now.without(SandboxState::Failed { reason }));
                 Ok(())
             }
@@ -236,7 +236,7 @@ impl Owned<'_> {
             }
         };
         let (id, spec, given_up) = (self.id, &self.spec, &self.given_up.token());
-        let wanted = Wanted { id, spec, claim: &claim, given_up, no_return: false.into() };
+        let wanted = LaunchTarget { id, spec, claim: &claim, given_up, no_return: false.into() };
         let launched = launch::create(&self.context, &self.standby, &wanted).await;
         let living = match launched {
             Ok(living) => living,
@@ -246,7 +246,7 @@ impl Owned<'_> {
                 return Err(launch_fault(error, &self.spec));
             }
         };
-        if let Err((living, fault)) = self.come_alive(living, "sandbox runs").await {
+        if let Err((living, fault)) = self.record_and_publish(living, "sandbox runs").await {
             living.undo.unwind().await;
             self.forget().await;
             return Err(fault);
@@ -256,9 +256,13 @@ impl Owned<'_> {
 
     /// Records a launched machine in the ledger, then publishes it. Returns the machine if the
     /// ledger cannot be written.
-    pub(super) async fn come_alive(&mut self, living: Living, what: &'static str) -> Result<(), (Box<Living>, Fault)> {
+    pub(super) async fn record_and_publish(
+        &mut self,
+        living: LivingMachine,
+        what: &'static str,
+    ) -> Result<(), (Box<LivingMachine>, Fault)> {
         let secret = Some(living.secret.reveal().clone());
-        let now = Record { state: SandboxState::Running, layer: None, secret };
+        let now = SandboxRecord { state: SandboxState::Running, layer: None, secret };
         if let Err(error) = self.context.ledger.record(self.id, &now).await {
             tracing::error!(sandbox = %self.id, %error, "could not record a launched sandbox");
             return Err((Box::new(living), error.into()));
@@ -267,17 +271,17 @@ impl Owned<'_> {
         self.context.consoles.begin(self.id, living.machine.id());
         self.tell.send_modify(|now| now.living(&living, SandboxState::Running));
         living.spare.fill_later(&living.machine, &living.secret, &self.context.scope);
-        self.body = Body::Living(Box::new(living));
+        self.body = SandboxForm::Living(Box::new(living));
         Ok(())
     }
 
-    async fn next(&self, requests: &mut mpsc::Receiver<Asked>) -> Happening {
+    async fn next(&self, requests: &mut mpsc::Receiver<TracedRequest>) -> DriverEvent {
         let token = self.context.scope.token();
-        let Body::Living(living) = &self.body else {
+        let SandboxForm::Living(living) = &self.body else {
             return tokio::select! {
                 biased;
-                request = requests.recv() => Happening::Asked(request),
-                () = token.cancelled() => Happening::Closing,
+                request = requests.recv() => DriverEvent::Asked(request),
+                () = token.cancelled() => DriverEvent::Closing,
             };
         };
         let paused = self.tell.borrow().view.state == SandboxState::Paused;
@@ -289,18 +293,18 @@ impl Owned<'_> {
         };
         tokio::select! {
             biased;
-            reason = death(&*living.machine) => Happening::Died(reason),
-            request = requests.recv() => Happening::Asked(request),
-            () = token.cancelled() => Happening::Closing,
+            reason = death(&*living.machine) => DriverEvent::Died(reason),
+            request = requests.recv() => DriverEvent::Asked(request),
+            () = token.cancelled() => DriverEvent::Closing,
             // A paused guest cannot answer a new link. It is dialled after it resumes.
-            () = living.session.broken(), if !paused => Happening::LinkLost,
-            () = went_on(living), if !paused => Happening::WentOn,
-            () = idle => Happening::Idle,
+            () = living.session.broken(), if !paused => DriverEvent::LinkLost,
+            () = went_on(living), if !paused => DriverEvent::WentOn,
+            () = idle => DriverEvent::Idle,
         }
     }
 
     async fn relink(&mut self) {
-        let Body::Living(living) = &mut self.body else { return };
+        let SandboxForm::Living(living) = &mut self.body else { return };
         let token = self.context.scope.token();
         let reached = tokio::select! {
             reached = dial_again(&self.context, &*living.machine, living.secret.reveal()) => reached,
@@ -308,21 +312,21 @@ impl Owned<'_> {
             () = token.cancelled() => return,
         };
         match reached {
-            Reached::Session(session) => {
+            ReachOutcome::Session(session) => {
                 living.session = session.clone();
                 self.tell.send_modify(|now| now.session = Some(session));
                 // The link may have been lost while the guest was stopped.
                 self.set_clock().await;
             }
-            Reached::Waits => tokio::time::sleep(WAIT_PAUSE).await,
+            ReachOutcome::Waits => tokio::time::sleep(WAIT_PAUSE).await,
             // The machine runs, but without its agent the sandbox is unusable.
-            Reached::Silent => living.machine.stop().await,
+            ReachOutcome::Silent => living.machine.stop().await,
         }
     }
 
     /// Sets the clock of a guest that has waited for disk space.
-    async fn catch_up(&mut self) {
-        let Body::Living(living) = &mut self.body else { return };
+    async fn set_guest_clock(&mut self) {
+        let SandboxForm::Living(living) = &mut self.body else { return };
         living.waits = *living.machine.went_on().borrow();
         self.set_clock().await;
     }
@@ -336,44 +340,44 @@ impl Owned<'_> {
 }
 
 /// Trace id of the request that the driver works on.
-pub(super) fn cause() -> Cause {
+pub(super) fn cause() -> ChangeCause {
     trace::here().map(|here| here.trace().to_string())
 }
 
 /// Waits until a guest runs again after a wait for disk space that `waits` does not count yet.
-async fn went_on(living: &Living) {
+async fn went_on(living: &LivingMachine) {
     if living.machine.went_on().wait_for(|times| *times != living.waits).await.is_err() {
         std::future::pending().await
     }
 }
 
 /// Result of an attempt to reach a living guest.
-pub enum Reached {
-    Session(Session),
+pub enum ReachOutcome {
+    Session(GuestSession),
     /// It is stopped until the host's disk has space.
     Waits,
     Silent,
 }
 
 /// Opens a new link to a living guest.
-pub async fn dial_again(context: &HostContext, machine: &dyn Machine, secret: &[u8]) -> Reached {
+pub async fn dial_again(context: &HostContext, machine: &dyn Machine, secret: &[u8]) -> ReachOutcome {
     let deadline = context.settings.launch_deadline / RELINK_PARTS;
     let reached = tokio::time::timeout(deadline, async {
         while *machine.watch().borrow() == MachineState::Alive {
             // One connection may get lost, or stay silent on a busy host.
             let opened = tokio::time::timeout(deadline / RELINK_PARTS, async {
                 let link = machine.dial().await.ok()?;
-                Session::open(link, secret, None, &context.scope).await.ok()
+                GuestSession::open(link, secret, None, &context.scope).await.ok()
             });
             if let Ok(Some(session)) = opened.await {
-                return Reached::Session(session);
+                return ReachOutcome::Session(session);
             }
             if machine.power().await.is_ok_and(|power| power == Power::Waiting) {
-                return Reached::Waits;
+                return ReachOutcome::Waits;
             }
             tokio::time::sleep(RELINK_PAUSE).await;
         }
-        Reached::Silent
+        ReachOutcome::Silent
     });
-    reached.await.unwrap_or(Reached::Silent)
+    reached.await.unwrap_or(ReachOutcome::Silent)
 }

@@ -4,20 +4,20 @@ use pandastack_model::{Fault, FaultKind, SandboxState};
 use pandastack_wire_fleet::{HostEvent, RemovedBy};
 
 use super::{
-    closing::Leave,
-    driver::{Body, Owned, cause},
+    driver::{OwnedSandbox, SandboxForm, cause},
+    shutdown::ShutdownMode,
 };
-use crate::ledger::Record;
+use crate::ledger::SandboxRecord;
 
-impl Owned<'_> {
+impl OwnedSandbox<'_> {
     /// Marks a sandbox as failed and releases its machine. The reason stays visible until the owner
     /// removes the sandbox.
     pub(super) async fn fail(&mut self, reason: String) {
         tracing::info!(sandbox = %self.id, reason, "sandbox failed");
-        let living = match std::mem::replace(&mut self.body, Body::Dead) {
-            Body::Living(living) => Some(living),
-            Body::Asleep(_) => None,
-            Body::Dead => return,
+        let living = match std::mem::replace(&mut self.body, SandboxForm::Dead) {
+            SandboxForm::Living(living) => Some(living),
+            SandboxForm::Asleep(_) => None,
+            SandboxForm::Dead => return,
         };
         if let Some(living) = &living {
             // The link of a killed machine stays silent instead of breaking. Close it, so that
@@ -26,13 +26,15 @@ impl Owned<'_> {
         }
         let failed = SandboxState::Failed { reason: reason.clone() };
         self.tell.send_modify(|now| now.without(failed.clone()));
-        self.log(self.context.ledger.record(self.id, &Record { state: failed, layer: None, secret: None }).await);
+        self.log(
+            self.context.ledger.record(self.id, &SandboxRecord { state: failed, layer: None, secret: None }).await,
+        );
         let _ = self.events.send(HostEvent::Failed { id: self.id, reason });
         if let Some(living) = living {
             self.keep_console().await;
             living.undo.unwind().await;
         }
-        self.let_go_volumes().await;
+        self.release_volumes().await;
         self.context.collect_layers().await;
     }
 
@@ -41,23 +43,23 @@ impl Owned<'_> {
     pub(super) async fn take_down(&mut self, why: RemovedBy) -> Result<(), Fault> {
         // Recorded first: after a crash the next start finishes the removal. The line of a sleeping
         // sandbox still names its layer: if only the ledger's answer is lost, it sleeps on in it.
-        if let Err(error) = self.write_down(SandboxState::Stopping).await {
+        if let Err(error) = self.record_state(SandboxState::Stopping).await {
             tracing::error!(sandbox = %self.id, %error, "could not remove a sandbox: the ledger cannot be written");
             // The line may have been written despite the error.
             let before = self.tell.borrow().view.state.clone();
-            self.log(self.write_down(before).await);
+            self.log(self.record_state(before).await);
             return Err(unwritten());
         }
         self.tell.send_modify(|now| now.without(SandboxState::Stopping));
-        match std::mem::replace(&mut self.body, Body::Dead) {
-            Body::Living(living) => {
+        match std::mem::replace(&mut self.body, SandboxForm::Dead) {
+            SandboxForm::Living(living) => {
                 living.claim.flush(&*living.machine, &living.session).await;
                 living.session.close();
                 living.undo.unwind().await;
             }
             // Still protected if a wake failed and that could not be recorded.
-            Body::Asleep(layer) => self.context.unprotect_layer(layer),
-            Body::Dead => {}
+            SandboxForm::Asleep(layer) => self.context.unprotect_layer(layer),
+            SandboxForm::Dead => {}
         }
         self.forget().await;
         tracing::info!(sandbox = %self.id, ?why, "sandbox removed");
@@ -68,14 +70,14 @@ impl Owned<'_> {
     /// Refuses new uses from now on. Returns false, without an effect, if the sandbox is in use.
     pub(super) fn retire(&self) -> bool {
         match &self.body {
-            Body::Living(living) => living.session.activity().retire_if_unused(),
-            Body::Asleep(_) | Body::Dead => true,
+            SandboxForm::Living(living) => living.session.activity().retire_if_unused(),
+            SandboxForm::Asleep(_) | SandboxForm::Dead => true,
         }
     }
 
     /// Accepts uses again, and restarts the idle time.
-    pub(super) fn put_off(&self) {
-        if let Body::Living(living) = &self.body {
+    pub(super) fn restart_idle_time(&self) {
+        if let SandboxForm::Living(living) = &self.body {
             living.session.activity().unretire();
             living.session.activity().touch();
             // Wakes the callers that found it retired and wait for a change.
@@ -86,18 +88,18 @@ impl Owned<'_> {
     /// Ends the driver at shutdown, as the host decided.
     pub(super) async fn leave(&mut self) {
         match self.context.closing.leave() {
-            Leave::Remove => {
+            ShutdownMode::Remove => {
                 if self.take_down(RemovedBy::Request).await.is_err() {
                     self.leave_running();
                 }
             }
-            Leave::Running => self.leave_running(),
-            Leave::Sleep => {
-                if matches!(self.body, Body::Living(_)) && self.fall_asleep().await.is_err() {
+            ShutdownMode::Running => self.leave_running(),
+            ShutdownMode::Sleep => {
+                if matches!(self.body, SandboxForm::Living(_)) && self.fall_asleep().await.is_err() {
                     // Better left running for the next process than lost.
                     tracing::warn!(sandbox = %self.id, "could not hibernate a sandbox; its machine keeps running");
                 }
-                if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) {
+                if let SandboxForm::Living(living) = std::mem::replace(&mut self.body, SandboxForm::Dead) {
                     living.undo.forget();
                 }
             }
@@ -106,7 +108,7 @@ impl Owned<'_> {
 
     /// Leaves the machine, if there is one, to the next process.
     fn leave_running(&mut self) {
-        if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) {
+        if let SandboxForm::Living(living) = std::mem::replace(&mut self.body, SandboxForm::Dead) {
             living.session.close();
             living.undo.forget();
         }
@@ -114,7 +116,7 @@ impl Owned<'_> {
 
     /// Removes the sandbox from the ledger, with everything that only it used.
     pub(super) async fn forget(&self) {
-        self.let_go_volumes().await;
+        self.release_volumes().await;
         let (consoles, id) = (self.context.consoles.clone(), self.id);
         let _ = self.context.scope.block("forget console", move || consoles.forget(id)).await;
         self.log(self.context.ledger.sandbox_gone(self.id).await);
@@ -131,7 +133,7 @@ impl Owned<'_> {
     }
 
     /// Releases the sandbox's volumes. Its machine must be gone.
-    async fn let_go_volumes(&self) {
+    async fn release_volumes(&self) {
         if !self.spec.volumes.is_empty()
             && let Err(error) = self.context.volumes.release(self.id).await
         {

@@ -2,10 +2,10 @@
 
 use std::{io, time::Duration};
 
-use pandastack_layers::{ManifestError, OpenError};
-use pandastack_model::{Fault, FaultKind, Origin, Refusal, SandboxSpec, SandboxState};
+use pandastack_layers::{LayerOpenError, ManifestError};
+use pandastack_model::{Fault, FaultKind, SandboxOrigin, SandboxRefusal, SandboxSpec, SandboxState};
 
-use super::{admission::Full, launch::LaunchError, prepare::PrepareError, seal::SealError};
+use super::{admission::CapacityError, launch::LaunchError, prepare::PrepareError, seal::SealError};
 use crate::net::NetError;
 
 /// Explains a failed launch. Nothing was created, so a fault about capacity may suggest a retry.
@@ -41,34 +41,34 @@ pub fn launch_fault(error: LaunchError, spec: &SandboxSpec) -> Fault {
 }
 
 /// Explains why a template's layer cannot be used.
-fn open_fault(error: &OpenError, spec: &SandboxSpec) -> Fault {
+fn open_fault(error: &LayerOpenError, spec: &SandboxSpec) -> Fault {
     match error {
-        OpenError::NoTemplate(name) => {
+        LayerOpenError::NoTemplate(name) => {
             let text = format!("unknown template \"{name}\"; bake it with `pandastack template bake {name}`");
             Fault::new(FaultKind::Caller, "template.unknown", text)
         }
-        error if matches!(spec.origin, Origin::Layer(_)) && is_gone(error) => {
+        error if matches!(spec.origin, SandboxOrigin::Layer(_)) && is_gone(error) => {
             Fault::new(FaultKind::Missing, "snapshot.not_found", "the snapshot no longer exists")
         }
-        OpenError::Missing { .. }
-        | OpenError::Manifest { .. }
-        | OpenError::Unreadable { .. }
-        | OpenError::Damaged { .. } => {
+        LayerOpenError::Missing { .. }
+        | LayerOpenError::Manifest { .. }
+        | LayerOpenError::Unreadable { .. }
+        | LayerOpenError::Damaged { .. } => {
             let text = format!(
                 "template {} is damaged; bake it again with `pandastack template bake {}`",
                 spec.template, spec.template
             );
             Fault::new(FaultKind::Unavailable, "template.damaged", text)
         }
-        OpenError::Io { .. } => Fault::bug("layer store"),
+        LayerOpenError::Io { .. } => Fault::bug("layer store"),
     }
 }
 
 /// Whether a layer is missing. It may also go while it is being opened.
-fn is_gone(error: &OpenError) -> bool {
+fn is_gone(error: &LayerOpenError) -> bool {
     match error {
-        OpenError::Missing { .. } => true,
-        OpenError::Manifest { cause: ManifestError::Read(cause), .. } => cause.kind() == io::ErrorKind::NotFound,
+        LayerOpenError::Missing { .. } => true,
+        LayerOpenError::Manifest { cause: ManifestError::Read(cause), .. } => cause.kind() == io::ErrorKind::NotFound,
         _ => false,
     }
 }
@@ -76,11 +76,11 @@ fn is_gone(error: &OpenError) -> bool {
 /// Explains why a machine could not be prepared.
 pub fn prepare_fault(error: &PrepareError) -> Fault {
     match error {
-        PrepareError::Full(Full::Disk { .. } | Full::Volumes { .. }) => no_storage(),
-        PrepareError::Full(Full::Memory { .. } | Full::Promises { .. }) => full(),
+        PrepareError::Full(CapacityError::Disk { .. } | CapacityError::Volumes { .. }) => no_storage(),
+        PrepareError::Full(CapacityError::Memory { .. } | CapacityError::Promises { .. }) => full(),
         PrepareError::Io { cause, .. } if is_full(cause) => no_storage(),
         PrepareError::Net(NetError::Full { .. }) => full(),
-        PrepareError::Start(pandastack_vmm::StartError::Profile { .. }) => Fault::new(
+        PrepareError::Start(pandastack_vmm::MachineStartError::Profile { .. }) => Fault::new(
             FaultKind::Unavailable,
             "template.incompatible",
             "the template was baked for a different host; bake it again",
@@ -96,19 +96,19 @@ pub fn prepare_fault(error: &PrepareError) -> Fault {
 }
 
 /// Explains why a sandbox in this state refuses.
-pub fn refusal_fault(refusal: Refusal, state: &SandboxState) -> Fault {
+pub fn refusal_fault(refusal: SandboxRefusal, state: &SandboxState) -> Fault {
     match (refusal, state) {
-        (Refusal::Gone, _) => Fault::no_sandbox(),
-        (Refusal::Dead, SandboxState::Failed { reason }) => {
+        (SandboxRefusal::Gone, _) => Fault::no_sandbox(),
+        (SandboxRefusal::Dead, SandboxState::Failed { reason }) => {
             Fault::new(FaultKind::Conflict, "sandbox.failed", format!("the sandbox's machine ended: {reason}"))
         }
-        (Refusal::Paused, _) => {
+        (SandboxRefusal::Paused, _) => {
             Fault::new(FaultKind::Conflict, "sandbox.invalid_state", "the sandbox is paused; resume it first")
         }
-        (Refusal::Asleep, _) => {
+        (SandboxRefusal::Asleep, _) => {
             Fault::new(FaultKind::Conflict, "sandbox.invalid_state", "the sandbox is hibernated; wake it first")
         }
-        (Refusal::Dead, _) => Fault::new(FaultKind::Conflict, "sandbox.failed", "the sandbox's machine ended"),
+        (SandboxRefusal::Dead, _) => Fault::new(FaultKind::Conflict, "sandbox.failed", "the sandbox's machine ended"),
     }
 }
 
@@ -136,7 +136,7 @@ fn no_storage() -> Fault {
 }
 
 /// Says that there is no room for a volume.
-pub fn volume_fault(full: &Full) -> Fault {
+pub fn volume_fault(full: &CapacityError) -> Fault {
     Fault::new(FaultKind::Storage, "host.storage", "insufficient host storage for volume").with_detail(full.to_string())
 }
 

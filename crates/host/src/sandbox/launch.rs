@@ -12,28 +12,28 @@ use std::{
 
 use pandastack_kit::{
     Secret, random_bytes,
-    trace::{self, Work},
+    trace::{self, OpenSpan},
 };
-use pandastack_layers::{Layer, OpenError};
-use pandastack_model::{Fault, LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
+use pandastack_layers::{Layer, LayerOpenError};
+use pandastack_model::{Fault, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState};
 use pandastack_vmm::{Machine, MachineError, MachineState, Power};
 use pandastack_wire_guest::{Rebirth, VOLUMES_SINCE};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    admission::Full,
-    life::{CLOCK_EXCHANGE_MAX, Life, set_clock, unhex},
-    living::Living,
+    admission::CapacityError,
+    identity::{CLOCK_EXCHANGE_MAX, GuestIdentity, set_clock, unhex},
+    living::LivingMachine,
     owners::OwnedShare,
-    prepare::{HostContext, PrepareError, Prepared, SlotHandle},
+    prepare::{HostContext, PrepareError, PreparedMachine, SlotHandle},
     publish::defaults_of,
-    standby::{Launching, Standby},
+    standby::{LaunchGuard, StandbyPool},
 };
 use crate::{
-    guest::{LinkError, Session, SparePlace, take_up},
-    ledger::{LedgerError, Record},
+    guest::{GuestSession, LinkError, SpareHolder, take_up},
+    ledger::{LedgerError, SandboxRecord},
     net::NetError,
-    volumes::Claim,
+    volumes::VolumeClaim,
 };
 
 /// Pause between two attempts to reach a guest that was just resumed.
@@ -49,7 +49,7 @@ const GREETINGS_MAX: usize = 3;
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] LayerOpenError),
     #[error(transparent)]
     Prepare(#[from] PrepareError),
     #[error(transparent)]
@@ -75,31 +75,35 @@ pub enum LaunchError {
 }
 
 /// The sandbox that a machine is launched for.
-pub struct Wanted<'a> {
+pub struct LaunchTarget<'a> {
     pub id: SandboxId,
     pub spec: &'a SandboxSpec,
     /// Volumes that are already claimed for it.
-    pub claim: &'a Claim,
+    pub claim: &'a VolumeClaim,
     pub given_up: &'a CancellationToken,
     /// Set once a failed wake can no longer return to sleep.
     pub no_return: AtomicBool,
 }
 
 /// Launches a new sandbox, unless it is given up meanwhile.
-pub async fn create(context: &Arc<HostContext>, standby: &Standby, wanted: &Wanted<'_>) -> Result<Living, LaunchError> {
+pub async fn create(
+    context: &Arc<HostContext>,
+    standby: &StandbyPool,
+    wanted: &LaunchTarget<'_>,
+) -> Result<LivingMachine, LaunchError> {
     let started = Instant::now();
     let launching = standby.launching();
     if wanted.given_up.is_cancelled() {
         return Err(LaunchError::Abandoned);
     }
     let (layer, mode) = match wanted.spec.origin {
-        Origin::Template => (context.layers.template(&wanted.spec.template)?, "cold"),
-        Origin::Layer(layer) => (layer, context.mode_of(layer)),
+        SandboxOrigin::Template => (context.layers.template(&wanted.spec.template)?, "cold"),
+        SandboxOrigin::Layer(layer) => (layer, context.mode_of(layer)),
     };
     let share = share_of_owner(context, layer, wanted.spec)?;
     let env = birth_env(context, layer, wanted.spec);
-    let life = Life::New { id: wanted.id, env: &env };
-    if wanted.spec.origin == Origin::Template {
+    let life = GuestIdentity::New { id: wanted.id, env: &env };
+    if wanted.spec.origin == SandboxOrigin::Template {
         let (ready, dead) = standby.take(&wanted.spec.template, layer);
         for prepared in dead {
             prepared.undo.unwind().await;
@@ -132,7 +136,7 @@ fn share_of_owner(
     Ok(Some(Arc::new(share)))
 }
 
-fn hold_share(share: Option<&Arc<OwnedShare>>, prepared: &mut Prepared) {
+fn hold_share(share: Option<&Arc<OwnedShare>>, prepared: &mut PreparedMachine) {
     if let Some(share) = share {
         share.clone().hold(&mut prepared.undo);
     }
@@ -150,10 +154,10 @@ fn birth_env(context: &HostContext, layer: LayerId, spec: &SandboxSpec) -> BTree
 /// Launches a sandbox that sleeps in a layer.
 pub async fn wake(
     context: &Arc<HostContext>,
-    standby: &Standby,
+    standby: &StandbyPool,
     layer: LayerId,
-    wanted: &Wanted<'_>,
-) -> Result<Living, LaunchError> {
+    wanted: &LaunchTarget<'_>,
+) -> Result<LivingMachine, LaunchError> {
     let started = Instant::now();
     let launching = standby.launching();
     if wanted.given_up.is_cancelled() {
@@ -162,16 +166,16 @@ pub async fn wake(
     let share = share_of_owner(context, layer, wanted.spec)?;
     let mut prepared = trace::span("machine.prepare", |_| {}, prepare(context, standby, &launching, layer)).await?;
     hold_share(share.as_ref(), &mut prepared);
-    start_life(context, prepared, "wake", started, wanted, &Life::Same).await
+    start_life(context, prepared, "wake", started, wanted, &GuestIdentity::Same).await
 }
 
 /// Prepares a machine. If memory is short, removes blanks and standby machines and tries again.
 async fn prepare(
     context: &Arc<HostContext>,
-    standby: &Standby,
-    launching: &Launching<'_>,
+    standby: &StandbyPool,
+    launching: &LaunchGuard<'_>,
     layer: LayerId,
-) -> Result<Prepared, LaunchError> {
+) -> Result<PreparedMachine, LaunchError> {
     loop {
         let store = context.layers.clone();
         let opened = context.scope.block("open layer", move || store.open_layer(layer)).await;
@@ -186,14 +190,14 @@ async fn prepare(
                 tracing::warn!(%error, "a blank machine is unusable; starting another");
             }
             // The blank is gone, and its memory is free. Try again.
-            Err(PrepareError::Full(Full::Memory { .. })) if was_ahead => {}
+            Err(PrepareError::Full(CapacityError::Memory { .. })) if was_ahead => {}
             Err(PrepareError::Full(full)) => {
                 if !standby.make_room(&full, launching).await {
                     return Err(PrepareError::Full(full).into());
                 }
             }
             // The layer was collected while this machine was being made.
-            Err(PrepareError::Gone { layer }) => return Err(OpenError::Missing { layer }.into()),
+            Err(PrepareError::Gone { layer }) => return Err(LayerOpenError::Missing { layer }.into()),
             outcome => return Ok(outcome?),
         }
     }
@@ -201,20 +205,20 @@ async fn prepare(
 
 async fn start_life(
     context: &Arc<HostContext>,
-    prepared: Prepared,
+    prepared: PreparedMachine,
     boot_mode: &'static str,
     started: Instant,
-    wanted: &Wanted<'_>,
-    life: &Life<'_>,
-) -> Result<Living, LaunchError> {
-    let Prepared { machine, layer, disk, slot, undo, session } = prepared;
+    wanted: &LaunchTarget<'_>,
+    life: &GuestIdentity<'_>,
+) -> Result<LivingMachine, LaunchError> {
+    let PreparedMachine { machine, layer, disk, slot, undo, session } = prepared;
     let prepared_after = started.elapsed();
     let secret = random_bytes::<32>().to_vec();
     if let Err(error) = restrict(&slot, wanted.spec).await {
         undo.unwind().await;
         return Err(error);
     }
-    let mode = |work: &mut Work| work.note("pandastack.boot.mode", boot_mode);
+    let mode = |work: &mut OpenSpan| work.note("pandastack.boot.mode", boot_mode);
     let alive = bring_to_life(context, &*machine, &layer, session, wanted, life, &secret);
     // Safe to cancel: it acquires nothing, and the machine that it resumes is in `undo`.
     let living = tokio::select! {
@@ -228,9 +232,9 @@ async fn start_life(
         Ok(session) => {
             let (boot, secret) = (started.elapsed(), Secret::new(secret));
             tracing::debug!(sandbox = %wanted.id, boot_mode, ?prepared_after, ?boot, "launch stages");
-            let (claim, spare) = (wanted.claim.clone(), SparePlace::default());
+            let (claim, spare) = (wanted.claim.clone(), SpareHolder::default());
             let (prepared, since) = (prepared_after, Some(Instant::now()));
-            Ok(Living {
+            Ok(LivingMachine {
                 machine,
                 session,
                 spare,
@@ -266,23 +270,23 @@ async fn bring_to_life(
     context: &Arc<HostContext>,
     machine: &dyn Machine,
     layer: &Layer,
-    session: Option<Session>,
-    wanted: &Wanted<'_>,
-    life: &Life<'_>,
+    session: Option<GuestSession>,
+    wanted: &LaunchTarget<'_>,
+    life: &GuestIdentity<'_>,
     secret: &[u8],
-) -> Result<Session, LaunchError> {
+) -> Result<GuestSession, LaunchError> {
     if !wanted.claim.is_empty() && layer.manifest.guest_generation < VOLUMES_SINCE {
         return Err(LaunchError::NoVolumes);
     }
     context.ledger.assigned(machine.id(), wanted.id).await?;
     wanted.claim.attach(machine).await?;
-    if matches!(life, Life::Same) && wanted.claim.writes() {
+    if matches!(life, GuestIdentity::Same) && wanted.claim.writes() {
         // Once the guest runs, its volumes are newer than the memory it slept in. A second wake
         // from that memory would overwrite newer data. So the wake is recorded as final before the
         // guest runs. The line still names the layer: if only the ledger's answer is lost, the
         // sandbox sleeps on in it.
         let slept_in = Some(layer.manifest.layer);
-        let waking = Record { state: SandboxState::Waking, layer: slept_in, secret: Some(secret.to_vec()) };
+        let waking = SandboxRecord { state: SandboxState::Waking, layer: slept_in, secret: Some(secret.to_vec()) };
         context.ledger.record_durably(wanted.id, &waking).await?;
         wanted.no_return.store(true, Ordering::Relaxed);
     }
@@ -296,9 +300,11 @@ async fn bring_to_life(
         None => greet_surely(context, machine, layer, &rebirth, wanted).await?,
     };
     match life {
-        Life::New { .. } | Life::Nobody => wanted.claim.mount(&session).await.map_err(LaunchError::Volume)?,
-        Life::Same => {
-            if let Err(fault) = wanted.claim.catch_up(machine, &session).await {
+        GuestIdentity::New { .. } | GuestIdentity::Nobody => {
+            wanted.claim.mount(&session).await.map_err(LaunchError::Volume)?
+        }
+        GuestIdentity::Same => {
+            if let Err(fault) = wanted.claim.grow_in_guest(machine, &session).await {
                 // The volumes keep their old size, which is better than a sandbox that never wakes.
                 tracing::warn!(sandbox = %wanted.id, %fault, "could not extend the file system of a grown volume");
             }
@@ -308,7 +314,7 @@ async fn bring_to_life(
 }
 
 /// Sends the rebirth over a link that is already open.
-async fn reborn(context: &HostContext, session: &Session, rebirth: Rebirth) -> Result<(), LaunchError> {
+async fn reborn(context: &HostContext, session: &GuestSession, rebirth: Rebirth) -> Result<(), LaunchError> {
     let deadline = context.settings.launch_deadline;
     let reborn = tokio::time::timeout(deadline, async {
         let told = Instant::now();
@@ -320,7 +326,7 @@ async fn reborn(context: &HostContext, session: &Session, rebirth: Rebirth) -> R
 
 /// Sets the clock again if the rebirth took so long that its time was late. The guest answers
 /// faster by now.
-async fn correct_clock(session: &Session, rebirth: &Rebirth, told: Instant) -> Result<(), LinkError> {
+async fn correct_clock(session: &GuestSession, rebirth: &Rebirth, told: Instant) -> Result<(), LinkError> {
     if told.elapsed() <= CLOCK_EXCHANGE_MAX {
         return Ok(());
     }
@@ -333,8 +339,8 @@ async fn greet_surely(
     machine: &dyn Machine,
     layer: &Layer,
     rebirth: &(dyn Fn() -> Rebirth + Sync),
-    wanted: &Wanted<'_>,
-) -> Result<Session, LaunchError> {
+    wanted: &LaunchTarget<'_>,
+) -> Result<GuestSession, LaunchError> {
     let mut tries = 0;
     loop {
         let error = match greet(context, machine, layer, rebirth).await {
@@ -357,7 +363,7 @@ pub async fn greet(
     machine: &dyn Machine,
     layer: &Layer,
     rebirth: &(dyn Fn() -> Rebirth + Sync),
-) -> Result<Session, LaunchError> {
+) -> Result<GuestSession, LaunchError> {
     let sealed_secret = unhex(&layer.manifest.link_secret);
     let deadline = context.settings.launch_deadline;
     let greeted = tokio::time::timeout(deadline, async {
@@ -379,7 +385,7 @@ pub async fn greet(
             match machine.dial().await {
                 Ok(link) => {
                     let (told, rebirth) = (Instant::now(), rebirth());
-                    match Session::open(link, &secrets[0], Some(&rebirth), &context.scope).await {
+                    match GuestSession::open(link, &secrets[0], Some(&rebirth), &context.scope).await {
                         Ok(session) => {
                             correct_clock(&session, &rebirth, told).await.map_err(LaunchError::Rebirth)?;
                             return Ok(session);

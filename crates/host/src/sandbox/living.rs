@@ -12,16 +12,16 @@ use pandastack_vmm::Machine;
 
 use super::prepare::SlotHandle;
 use crate::{
-    guest::{Session, SparePlace},
-    volumes::Claim,
+    guest::{GuestSession, SpareHolder},
+    volumes::VolumeClaim,
 };
 
 /// The machine of a sandbox that is not asleep.
-pub struct Living {
+pub struct LivingMachine {
     pub machine: Arc<dyn Machine>,
-    pub session: Session,
+    pub session: GuestSession,
     /// Spare link that a seal records for copies of this guest.
-    pub spare: SparePlace,
+    pub spare: SpareHolder,
     /// Secret that the agent requires on a new link.
     pub secret: Secret<Vec<u8>>,
     /// Layer that the machine was restored from. Its memory file is the base of the machine's
@@ -31,7 +31,7 @@ pub struct Living {
     pub disk: PathBuf,
     pub slot: SlotHandle,
     /// The volumes in the machine's slots.
-    pub claim: Claim,
+    pub claim: VolumeClaim,
     pub undo: Undo,
     pub boot: Duration,
     /// The part of `boot` before the guest ran.

@@ -15,80 +15,82 @@ use std::{
 };
 
 use pandastack_kit::{Scope, ScopeError, Undo};
-use pandastack_layers::{Layer, LayerStore, Manifest, Volume, hot};
-use pandastack_model::{Bytes, Fault, LayerId, MachineId, VolumeId};
+use pandastack_layers::{DataVolume, Layer, LayerStore, Manifest, hot};
+use pandastack_model::{ByteSize, Fault, LayerId, MachineId, VolumeId};
 use pandastack_sys::private;
-use pandastack_vmm::{Blank, Driver, LayerFiles, Machine, MachineLimits, MachineSpec, NetworkPort, StartError};
+use pandastack_vmm::{
+    Blank, Driver, LayerFiles, Machine, MachineLimits, MachineSpec, MachineStartError, NetworkAttachment,
+};
 
 use super::{
-    admission::{Full, Terms, View, VolumeView, admit, admit_volume, parse_meminfo},
-    closing::Closing,
+    admission::{AdmissionLimits, CapacityError, HostResources, VolumeCapacity, admit, admit_volume, parse_meminfo},
     fault::volume_fault,
-    held::Held,
-    owners::{Owners, Totals},
-    starting::{Starting, Starts},
+    held::HeldMemory,
+    owners::{OwnerShares, ShareTotals},
+    shutdown::ShutdownDecision,
+    starting::{StartingMachine, StartingMachines},
 };
 use crate::{
     consoles::Consoles,
-    guest::Session,
+    guest::GuestSession,
     ledger::{Ledger, LedgerError},
-    net::{NetError, NetPool, Slot},
+    net::{NetError, NetPool, NetSlot},
     settings::HostSettings,
-    volumes::{Room, Volumes, check_size},
+    volumes::{HostVolumes, VolumeSizePermit, check_size},
 };
 
 /// A shared network slot. It is given back once.
-pub type SlotHandle = Arc<tokio::sync::Mutex<Option<Slot>>>;
+pub type SlotHandle = Arc<tokio::sync::Mutex<Option<NetSlot>>>;
 
 /// State of the host that every launch uses.
 pub struct HostContext {
     pub driver: Arc<dyn Driver>,
     pub layers: LayerStore,
-    pub volume: Arc<Volume>,
+    pub volume: Arc<DataVolume>,
     pub net: Arc<NetPool>,
     pub ledger: Ledger,
-    pub volumes: Volumes,
+    pub volumes: HostVolumes,
     pub consoles: Arc<Consoles>,
     pub run_root: PathBuf,
     pub settings: HostSettings,
     pub scope: Scope,
-    pub closing: Closing,
+    pub closing: ShutdownDecision,
     /// Layers that must not be collected: they are being made or are about to be used.
     pub protected_layers: Mutex<HashSet<LayerId>>,
     /// Lock taken while a layer's references are counted or added.
     pub layer_gate: tokio::sync::Mutex<()>,
     /// Budget for sealed memory that is held until it is written, while its guest already runs.
-    pub held: Held,
+    pub held: HeldMemory,
     /// Guest memory of all machines that exist or are being made.
     pub promised: Mutex<u64>,
     /// Admitted machines whose process does not run yet.
-    pub starting: Starts,
+    pub starting: StartingMachines,
     /// Slots and memory that each owner of sandboxes uses.
-    pub owners: Owners,
+    pub owners: OwnerShares,
 }
 
 /// A machine that is restored, paused and not assigned to a sandbox yet.
-pub struct Prepared {
+pub struct PreparedMachine {
     pub machine: Arc<dyn Machine>,
     pub layer: Layer,
     pub disk: PathBuf,
     pub slot: SlotHandle,
     pub undo: Undo,
     /// The link, if the machine was primed.
-    pub session: Option<Session>,
+    pub session: Option<GuestSession>,
 }
 
 /// A machine could not be prepared; nothing is left of it.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
     #[error(transparent)]
-    Full(#[from] Full),
+    Full(#[from] CapacityError),
     #[error(transparent)]
     Net(#[from] NetError),
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     #[error(transparent)]
-    Start(#[from] StartError),
+    Start(#[from] MachineStartError),
     #[error(transparent)]
     Scope(#[from] ScopeError),
     #[error("layer {layer} was removed in the meantime")]
@@ -104,15 +106,15 @@ pub enum PrepareError {
 /// Size and runtime of a machine. A process that was started for a shape can restore every layer of
 /// that shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Shape {
-    memory: Bytes,
+pub struct MachineShape {
+    memory: ByteSize,
     cpus: u8,
-    disk: Bytes,
+    disk: ByteSize,
     runtime: String,
 }
 
-impl Shape {
-    pub fn new(memory: Bytes, cpus: u8, disk: Bytes, runtime: String) -> Self {
+impl MachineShape {
+    pub fn new(memory: ByteSize, cpus: u8, disk: ByteSize, runtime: String) -> Self {
         Self { memory, cpus, disk, runtime }
     }
 
@@ -148,7 +150,11 @@ impl MachineSlot {
 
 impl HostContext {
     /// Prepares a machine from a layer, in `ahead` if a slot was made in advance.
-    pub async fn prepare(self: &Arc<Self>, layer: Layer, ahead: Option<MachineSlot>) -> Result<Prepared, PrepareError> {
+    pub async fn prepare(
+        self: &Arc<Self>,
+        layer: Layer,
+        ahead: Option<MachineSlot>,
+    ) -> Result<PreparedMachine, PrepareError> {
         let (promise, starting) = match self.accept(&layer) {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -161,7 +167,7 @@ impl HostContext {
         self.read_ahead(layer.files.clone());
         let machine_slot = match ahead {
             Some(machine_slot) => Ok(machine_slot),
-            None => self.machine_slot(&Shape::of(&layer.manifest), Some(&layer)).await,
+            None => self.machine_slot(&MachineShape::of(&layer.manifest), Some(&layer)).await,
         };
         let MachineSlot { spec, slot, mut blank, slot_name, mut undo } = match machine_slot {
             Ok(machine_slot) => machine_slot,
@@ -195,7 +201,7 @@ impl HostContext {
         };
         let started: Result<_, PrepareError> = started.await;
         match started {
-            Ok(machine) => Ok(Prepared { machine, layer, disk, slot, undo, session: None }),
+            Ok(machine) => Ok(PreparedMachine { machine, layer, disk, slot, undo, session: None }),
             Err(error) => {
                 if let Some(blank) = blank {
                     blank.stop().await;
@@ -207,11 +213,11 @@ impl HostContext {
     }
 
     /// Checks that this host can run a layer and has room for it, and counts its memory.
-    fn accept(self: &Arc<Self>, layer: &Layer) -> Result<(Undo, Starting), PrepareError> {
+    fn accept(self: &Arc<Self>, layer: &Layer) -> Result<(Undo, StartingMachine), PrepareError> {
         let newest = self.driver.profile();
         let present = self.driver.profile_of(&layer.manifest.profile.runtime).unwrap_or(newest);
         if let Some((needed, present)) = layer.manifest.mismatch(&present) {
-            return Err(StartError::Profile { needed, present }.into());
+            return Err(MachineStartError::Profile { needed, present }.into());
         }
         let mut promise = Undo::new();
         let starting = self.promise(layer.manifest.memory, &mut promise)?;
@@ -219,7 +225,7 @@ impl HostContext {
     }
 
     /// Starts a process that waits for a layer of a shape. `None` if the driver has no blanks.
-    pub async fn blank(self: &Arc<Self>, shape: &Shape) -> Result<Option<MachineSlot>, PrepareError> {
+    pub async fn blank(self: &Arc<Self>, shape: &MachineShape) -> Result<Option<MachineSlot>, PrepareError> {
         let _starting = self.starting.begin();
         let mut machine_slot = self.machine_slot(shape, None).await?;
         let started = async {
@@ -243,7 +249,7 @@ impl HostContext {
     /// Acquires what a machine needs before its process starts. A blank has no layer yet.
     pub async fn machine_slot(
         self: &Arc<Self>,
-        shape: &Shape,
+        shape: &MachineShape,
         layer: Option<&Layer>,
     ) -> Result<MachineSlot, PrepareError> {
         let mut undo = Undo::new();
@@ -288,24 +294,24 @@ impl HostContext {
         });
     }
 
-    /// Counts a machine's memory, if it fits. The machine counts as starting until `Starting` is
-    /// dropped.
-    pub fn promise(self: &Arc<Self>, memory: Bytes, undo: &mut Undo) -> Result<Starting, Full> {
+    /// Counts a machine's memory, if it fits. The machine counts as starting until
+    /// `StartingMachine` is dropped.
+    pub fn promise(self: &Arc<Self>, memory: ByteSize, undo: &mut Undo) -> Result<StartingMachine, CapacityError> {
         let settings = &self.settings;
-        let terms = Terms {
+        let terms = AdmissionLimits {
             memory_reserve: settings.memory_reserve,
             overcommit_percent: settings.overcommit_percent,
             disk_reserve: settings.disk_reserve,
         };
-        let disk_free = Bytes::new(self.volume.free_bytes());
+        let disk_free = ByteSize::new(self.volume.free_bytes());
         // Check and count under one lock, so that two callers cannot both get the last place.
         let mut promised = self.promised.lock().expect("no holder panics");
-        let memory_promised = Bytes::new(*promised);
+        let memory_promised = ByteSize::new(*promised);
         // Read before the free memory: a process that starts in between is then counted twice,
         // rather than not at all.
         let machines_starting = self.starting.count();
-        let (memory_total, memory_free) = self.memory().unwrap_or((Bytes::new(u64::MAX), Bytes::new(u64::MAX)));
-        let view = View { memory_free, machines_starting, memory_total, memory_promised, disk_free };
+        let (memory_total, memory_free) = self.memory().unwrap_or((ByteSize::new(u64::MAX), ByteSize::new(u64::MAX)));
+        let view = HostResources { memory_free, machines_starting, memory_total, memory_promised, disk_free };
         admit(&view, &terms, memory)?;
         *promised += memory.get();
         let starting = self.starting.begin();
@@ -315,21 +321,21 @@ impl HostContext {
     }
 
     /// Totals that all owners of sandboxes share.
-    pub fn totals(&self) -> Totals {
+    pub fn totals(&self) -> ShareTotals {
         let memory = self.memory().map_or(u64::MAX, |(total, _)| total.get());
-        let memory = Bytes::new(memory.saturating_mul(self.settings.overcommit_percent) / 100);
-        Totals { slots: u64::try_from(self.net.max()).unwrap_or(u64::MAX), memory }
+        let memory = ByteSize::new(memory.saturating_mul(self.settings.overcommit_percent) / 100);
+        ShareTotals { slots: u64::try_from(self.net.max()).unwrap_or(u64::MAX), memory }
     }
 
-    /// Checks that a new or grown volume has a valid size and fits. The returned `Room` is
-    /// exclusive, so that two callers cannot both get the last space.
-    pub async fn admit_volume(&self, volume: VolumeId, size: Bytes) -> Result<Room, Fault> {
+    /// Checks that a new or grown volume has a valid size and fits. The returned `VolumeSizePermit`
+    /// is exclusive, so that two callers cannot both get the last space.
+    pub async fn admit_volume(&self, volume: VolumeId, size: ByteSize) -> Result<VolumeSizePermit, Fault> {
         check_size(size)?;
         let room = self.volumes.room().await;
         let others = self.volumes.list().await?.into_iter().filter(|other| other.volume != volume);
-        let promised = Bytes::new(others.map(|other| other.size.get()).sum());
+        let promised = ByteSize::new(others.map(|other| other.size.get()).sum());
         let (free, total) = (self.volume.free_bytes(), self.volume.total_bytes());
-        let view = VolumeView { disk_free: Bytes::new(free), disk_total: Bytes::new(total), promised };
+        let view = VolumeCapacity { disk_free: ByteSize::new(free), disk_total: ByteSize::new(total), promised };
         admit_volume(&view, self.settings.disk_reserve, size).map_err(|full| volume_fault(&full))?;
         Ok(room)
     }
@@ -341,7 +347,7 @@ impl HostContext {
     }
 
     /// Total and available memory of the host.
-    fn memory(&self) -> Option<(Bytes, Bytes)> {
+    fn memory(&self) -> Option<(ByteSize, ByteSize)> {
         match &self.settings.memory {
             Some(source) => Some(source.look()),
             None => parse_meminfo(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()),
@@ -349,12 +355,12 @@ impl HostContext {
     }
 
     /// Counts the memory of a machine that already exists, without a check.
-    pub fn promise_present(self: &Arc<Self>, memory: Bytes, undo: &mut Undo) {
+    pub fn promise_present(self: &Arc<Self>, memory: ByteSize, undo: &mut Undo) {
         *self.promised.lock().expect("no holder panics") += memory.get();
         self.hold_promise(memory, undo);
     }
 
-    fn hold_promise(self: &Arc<Self>, memory: Bytes, undo: &mut Undo) {
+    fn hold_promise(self: &Arc<Self>, memory: ByteSize, undo: &mut Undo) {
         let context = self.clone();
         undo.hold("promised memory", move || async move {
             *context.promised.lock().expect("no holder panics") -= memory.get();
@@ -362,7 +368,7 @@ impl HostContext {
     }
 
     /// Adds the release of a network slot to `undo`.
-    pub fn hold_slot(self: &Arc<Self>, slot: Slot, undo: &mut Undo) -> SlotHandle {
+    pub fn hold_slot(self: &Arc<Self>, slot: NetSlot, undo: &mut Undo) -> SlotHandle {
         let handle: SlotHandle = Arc::new(tokio::sync::Mutex::new(Some(slot)));
         let (context, given) = (self.clone(), handle.clone());
         undo.hold("network slot", move || async move {
@@ -394,7 +400,7 @@ impl HostContext {
     }
 
     /// Builds a machine's spec, the same for a start and for a later adoption.
-    pub fn describe(&self, id: MachineId, shape: &Shape, network: NetworkPort) -> MachineSpec {
+    pub fn describe(&self, id: MachineId, shape: &MachineShape, network: NetworkAttachment) -> MachineSpec {
         MachineSpec {
             id,
             memory: shape.memory,

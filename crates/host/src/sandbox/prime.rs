@@ -3,22 +3,22 @@
 //! A primed machine has done both, is paused again, and is reborn when a sandbox gets it.
 
 use pandastack_kit::random_bytes;
-use pandastack_wire_fleet::{ExecAsk, ExecEvent};
+use pandastack_wire_fleet::{ExecEvent, ExecParams};
 
 use super::{
+    identity::GuestIdentity,
     launch::{LaunchError, greet},
-    life::Life,
-    prepare::{HostContext, Prepared},
+    prepare::{HostContext, PreparedMachine},
 };
 use crate::guest;
 
 /// Primes a prepared machine. On failure the caller unwinds it.
-pub async fn prime(context: &HostContext, prepared: &mut Prepared) -> Result<(), LaunchError> {
+pub async fn prime(context: &HostContext, prepared: &mut PreparedMachine) -> Result<(), LaunchError> {
     prepared.machine.resume().await?;
     let secret = random_bytes::<32>();
-    let nobody = || Life::Nobody.rebirth(&secret);
+    let nobody = || GuestIdentity::Nobody.rebirth(&secret);
     let session = greet(context, &*prepared.machine, &prepared.layer, &nobody).await?;
-    let rehearsal = ExecAsk::shell("true", context.settings.launch_deadline);
+    let rehearsal = ExecParams::shell("true", context.settings.launch_deadline);
     // Only a rehearsal: a template without a shell is valid too.
     if let Ok(mut running) = guest::exec(&session, rehearsal, &context.scope).await {
         while let Some(ExecEvent::Stdout(_) | ExecEvent::Stderr(_)) = running.events.recv().await {}

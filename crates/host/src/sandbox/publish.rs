@@ -7,15 +7,15 @@ use pandastack_layers::Manifest;
 use pandastack_model::{ExecDefaults, Fault, SandboxId, SandboxState, Tier};
 use pandastack_wire_fleet::SandboxView;
 
-use super::{SlotHandle, living::Living};
-use crate::{guest::Session, net::GUEST};
+use super::{SlotHandle, living::LivingMachine};
+use crate::{guest::GuestSession, net::GUEST};
 
 /// The published state of a sandbox.
 #[derive(Clone)]
-pub struct Condition {
+pub struct PublishedState {
     pub view: SandboxView,
     /// The link to the guest, while there is a machine.
-    pub session: Option<Session>,
+    pub session: Option<GuestSession>,
     /// The machine's network slot, while there is a link.
     pub slot: Option<SlotHandle>,
     /// The process of its machine, while it has one.
@@ -28,7 +28,7 @@ pub struct Condition {
     pub refused: Option<Fault>,
 }
 
-impl Condition {
+impl PublishedState {
     /// Describes a sandbox whose machine is being made.
     pub fn creating(id: SandboxId, isolation: Tier) -> Self {
         let view = SandboxView {
@@ -56,7 +56,7 @@ impl Condition {
     }
 
     /// Describes a sandbox with a machine, running or paused.
-    pub fn living(&mut self, living: &Living, state: SandboxState) {
+    pub fn living(&mut self, living: &LivingMachine, state: SandboxState) {
         self.sized(&living.layer.manifest);
         self.view.state = state;
         (self.view.boot, self.view.boot_mode) = (living.boot, living.boot_mode);

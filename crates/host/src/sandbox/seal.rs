@@ -18,13 +18,13 @@ use std::{
 };
 
 use pandastack_kit::ScopeError;
-use pandastack_layers::{Defaults, Draft, Durability, FORMAT, Layer, Manifest, hot};
-use pandastack_model::{Bytes, ExecDefaults, LayerId, SandboxId};
+use pandastack_layers::{Durability, FORMAT, Layer, LayerDraft, Manifest, StoredExecDefaults, hot};
+use pandastack_model::{ByteSize, ExecDefaults, LayerId, SandboxId};
 use pandastack_sys::{pagemap::buffer, reflink::clone_or_copy};
 use pandastack_vmm::{LayerFiles, LinkState, Machine, MachineError, MemoryDelta};
 use pandastack_wire_guest::GENERATION;
 
-use super::{held::Permit, living::Living, prepare::HostContext};
+use super::{held::HeldMemoryPermit, living::LivingMachine, prepare::HostContext};
 use crate::ledger::LedgerError;
 
 /// Maximum attempts to resume a machine, or to pause it again.
@@ -39,14 +39,14 @@ pub struct SealPlan {
     pub layer: LayerId,
     pub source: SandboxId,
     pub durability: Durability,
-    pub then: Then,
+    pub then: AfterSeal,
     /// Exec defaults of the new layer. `None` keeps those of the layer below.
     pub defaults: Option<ExecDefaults>,
 }
 
 /// What the machine does after its state is captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
+pub enum AfterSeal {
     /// Resumes as soon as possible.
     GoOn,
     /// Stays paused until the layer is complete, and afterwards.
@@ -54,12 +54,12 @@ pub enum Then {
 }
 
 /// A finished seal.
-pub struct Sealed {
+pub struct SealOutcome {
     pub layer: Layer,
     /// How long the guest was paused.
     pub pause: Duration,
     /// Memory that the layer does not share with the one below.
-    pub own: Bytes,
+    pub own: ByteSize,
 }
 
 /// Nothing was sealed. Leftovers have a ledger line and are removed when the caller releases the
@@ -71,11 +71,11 @@ pub enum SealError {
     #[error(transparent)]
     Machine(#[from] MachineError),
     #[error(transparent)]
-    Store(#[from] pandastack_layers::SealError),
+    Store(#[from] pandastack_layers::LayerSealError),
     #[error(transparent)]
     Scope(#[from] ScopeError),
     #[error("only {free} is free on the data volume")]
-    NoDisk { free: Bytes },
+    NoDisk { free: ByteSize },
     #[error("{action}")]
     Io {
         action: &'static str,
@@ -85,8 +85,12 @@ pub enum SealError {
 }
 
 /// Seals a living machine.
-pub async fn seal(context: &Arc<HostContext>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
-    check_room(context, Bytes::new(0))?;
+pub async fn seal(
+    context: &Arc<HostContext>,
+    living: &LivingMachine,
+    plan: SealPlan,
+) -> Result<SealOutcome, SealError> {
+    check_room(context, ByteSize::new(0))?;
     // Recorded first: a crash from here on leaves a line without a layer, or an unused layer.
     context.ledger.sealing(plan.layer, plan.source).await?;
     draft_and_take(context, living, plan).await
@@ -94,23 +98,27 @@ pub async fn seal(context: &Arc<HostContext>, living: &Living, plan: SealPlan) -
 
 /// Refuses a seal that would use up the disk reserve: running guests write to the same volume and
 /// need it.
-fn check_room(context: &HostContext, changed: Bytes) -> Result<(), SealError> {
-    let free = Bytes::new(context.volume.free_bytes());
+fn check_room(context: &HostContext, changed: ByteSize) -> Result<(), SealError> {
+    let free = ByteSize::new(context.volume.free_bytes());
     let needed = context.settings.disk_reserve.get().saturating_add(changed.get());
     if free.get() < needed { Err(SealError::NoDisk { free }) } else { Ok(()) }
 }
 
-async fn draft_and_take(context: &Arc<HostContext>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
+async fn draft_and_take(
+    context: &Arc<HostContext>,
+    living: &LivingMachine,
+    plan: SealPlan,
+) -> Result<SealOutcome, SealError> {
     let (store, base, disk) = (context.layers.clone(), living.layer.files.mem.clone(), living.disk.clone());
     let (id, durability) = (plan.layer, plan.durability);
     let used = living.machine.memory_use(&base).await?;
     check_room(context, used.changed)?;
     let permit = match plan.then {
-        Then::GoOn => context.held.admit(used.changed),
-        Then::StayPaused => None,
+        AfterSeal::GoOn => context.held.admit(used.changed),
+        AfterSeal::StayPaused => None,
     };
-    let room = permit.as_ref().map_or(0, Permit::bytes);
-    let drafted = context.scope.block("draft layer", move || -> Result<(Draft, Vec<u8>), SealError> {
+    let room = permit.as_ref().map_or(0, HeldMemoryPermit::bytes);
+    let drafted = context.scope.block("draft layer", move || -> Result<(LayerDraft, Vec<u8>), SealError> {
         let draft = store.draft_of(id)?;
         let files = draft.files();
         copied("clone the memory", &base, &files.mem)?;
@@ -125,7 +133,7 @@ async fn draft_and_take(context: &Arc<HostContext>, living: &Living, plan: SealP
     let begun = Instant::now();
     let (draft, ()) = tokio::join!(drafted, living.spare.fill_quickly(&*living.machine, &living.secret));
     let (draft, room) = draft??;
-    if plan.then == Then::GoOn {
+    if plan.then == AfterSeal::GoOn {
         // A fork may start from the layer soon. After the pause this would come too late (fork 180
         // ms instead of 140). Waiting for it before the pause costs as much as it saves.
         context.read_ahead(draft.files());
@@ -137,11 +145,11 @@ async fn draft_and_take(context: &Arc<HostContext>, living: &Living, plan: SealP
         Err(error) => Err(error.into()),
     };
     let pause = match (plan.then, &taken) {
-        (Then::StayPaused, Ok(_)) => Ok(()),
+        (AfterSeal::StayPaused, Ok(_)) => Ok(()),
         // After any failure the guest resumes.
-        (Then::GoOn, _) | (Then::StayPaused, Err(_)) => go_on(&*living.machine).await,
+        (AfterSeal::GoOn, _) | (AfterSeal::StayPaused, Err(_)) => go_on(&*living.machine).await,
     };
-    let Taken { held, own, link } = taken?;
+    let CapturedState { held, own, link } = taken?;
     pause?;
     let pause = started.elapsed();
     let manifest = manifest_of(living, &plan, link);
@@ -156,13 +164,13 @@ async fn draft_and_take(context: &Arc<HostContext>, living: &Living, plan: SealP
     let finished = finished.await.map_err(SealError::from).and_then(|layer| layer);
     match finished {
         Ok(layer) => {
-            let pause = if plan.then == Then::StayPaused { started.elapsed() } else { pause };
+            let pause = if plan.then == AfterSeal::StayPaused { started.elapsed() } else { pause };
             let finished = started.elapsed();
             tracing::debug!(layer = %plan.layer, ?drafted, ?pause, ?finished, %own, "seal stages");
-            Ok(Sealed { layer, pause, own })
+            Ok(SealOutcome { layer, pause, own })
         }
         Err(error) => {
-            if plan.then == Then::StayPaused {
+            if plan.then == AfterSeal::StayPaused {
                 go_on(&*living.machine).await?;
             }
             Err(error)
@@ -190,7 +198,7 @@ pub async fn go_on(machine: &dyn Machine) -> Result<(), MachineError> {
 
 /// Pauses a guest again that its owner has paused and that may run. On failure it keeps running:
 /// that costs the host CPU time, but the owner loses nothing.
-pub async fn stand_still(machine: &dyn Machine) -> Result<(), MachineError> {
+pub async fn pause_again(machine: &dyn Machine) -> Result<(), MachineError> {
     let mut told = machine.pause().await;
     for _ in 1..TELLS_MAX {
         if told.is_ok() {
@@ -203,20 +211,20 @@ pub async fn stand_still(machine: &dyn Machine) -> Result<(), MachineError> {
 }
 
 /// State captured from a paused machine.
-struct Taken {
+struct CapturedState {
     /// Changed memory that is still to be written.
     held: Option<MemoryDelta>,
-    own: Bytes,
+    own: ByteSize,
     link: Option<LinkState>,
 }
 
 /// Captures everything that must be of one moment.
 async fn take(
     context: &Arc<HostContext>,
-    living: &Living,
+    living: &LivingMachine,
     files: LayerFiles,
-    room: Option<(Vec<u8>, Bytes)>,
-) -> Result<Taken, SealError> {
+    room: Option<(Vec<u8>, ByteSize)>,
+) -> Result<CapturedState, SealError> {
     let link = living.spare.state();
     let (disk, clone) = (living.disk.clone(), files.disk.clone());
     let cloning = context.scope.block("clone disk", move || copied("clone the disk", &disk, &clone));
@@ -225,15 +233,15 @@ async fn take(
     devices?;
     disk??;
     let (held, own) = memory?;
-    Ok(Taken { held, own, link })
+    Ok(CapturedState { held, own, link })
 }
 
 async fn memory(
     machine: &dyn Machine,
     base: &Path,
     copy: &Path,
-    room: Option<(Vec<u8>, Bytes)>,
-) -> Result<(Option<MemoryDelta>, Bytes), MachineError> {
+    room: Option<(Vec<u8>, ByteSize)>,
+) -> Result<(Option<MemoryDelta>, ByteSize), MachineError> {
     // Since the scan, the guest may have changed more memory than its permit allows.
     if let Some((room, most)) = room
         && let Some(delta) = machine.hold_memory(base, room, most).await?
@@ -244,7 +252,7 @@ async fn memory(
     Ok((None, machine.save_memory(base, copy).await?))
 }
 
-fn manifest_of(living: &Living, plan: &SealPlan, link: Option<LinkState>) -> Manifest {
+fn manifest_of(living: &LivingMachine, plan: &SealPlan, link: Option<LinkState>) -> Manifest {
     let below = &living.layer.manifest;
     Manifest {
         format: FORMAT,
@@ -260,7 +268,7 @@ fn manifest_of(living: &Living, plan: &SealPlan, link: Option<LinkState>) -> Man
         cpus: below.cpus,
         disk: below.disk,
         boot_ms: below.boot_ms,
-        defaults: plan.defaults.clone().map(Defaults::from).or_else(|| below.defaults.clone()),
+        defaults: plan.defaults.clone().map(StoredExecDefaults::from).or_else(|| below.defaults.clone()),
         digests: None,
     }
 }

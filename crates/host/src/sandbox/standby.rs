@@ -14,10 +14,10 @@ use pandastack_vmm::MachineState;
 use tokio::sync::Notify;
 
 use super::{
-    admission::Full,
+    admission::CapacityError,
     blanks::Blanks,
     launch::{LaunchError, death},
-    prepare::{HostContext, Prepared},
+    prepare::{HostContext, PreparedMachine},
     prime::prime,
 };
 use crate::settings::HostSettings;
@@ -34,8 +34,8 @@ const RETRY: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_secs(2);
 
 /// The standby machines of a host: its warm pool.
-pub struct Standby {
-    shelves: Mutex<HashMap<LayerId, Shelf>>,
+pub struct StandbyPool {
+    shelves: Mutex<HashMap<LayerId, LayerStandby>>,
     launching: Mutex<usize>,
     /// Lock held while a machine or a blank is added: it already uses memory, but cannot be removed
     /// before it is on its shelf.
@@ -48,15 +48,15 @@ pub struct Standby {
 
 /// The machines of one layer.
 #[derive(Default)]
-struct Shelf {
-    machines: VecDeque<Prepared>,
+struct LayerStandby {
+    machines: VecDeque<PreparedMachine>,
     wanted: usize,
 }
 
 /// Held by a launch in progress.
-pub struct Launching<'a>(&'a Standby);
+pub struct LaunchGuard<'a>(&'a StandbyPool);
 
-impl Standby {
+impl StandbyPool {
     /// Makes an empty shelf for every template there is.
     pub fn new(settings: &HostSettings, layers: &LayerStore) -> Self {
         let (wanted, warm) = (settings.standby, settings.warm.clone());
@@ -69,18 +69,18 @@ impl Standby {
         standby
     }
 
-    fn shelf(&self, template: &TemplateName) -> Shelf {
+    fn shelf(&self, template: &TemplateName) -> LayerStandby {
         let wanted = self.warm.get(template).copied().unwrap_or(self.wanted);
-        Shelf { machines: VecDeque::new(), wanted }
+        LayerStandby { machines: VecDeque::new(), wanted }
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<LayerId, Shelf>> {
+    fn locked(&self) -> MutexGuard<'_, HashMap<LayerId, LayerStandby>> {
         self.shelves.lock().expect("no holder panics")
     }
 
     /// Takes a living standby machine of a template's layer, and gives the layer a shelf if it has
     /// none. Also returns the dead machines found on the way.
-    pub fn take(&self, template: &TemplateName, layer: LayerId) -> (Option<Prepared>, Vec<Prepared>) {
+    pub fn take(&self, template: &TemplateName, layer: LayerId) -> (Option<PreparedMachine>, Vec<PreparedMachine>) {
         let mut shelves = self.locked();
         let shelf = shelves.entry(layer).or_insert_with(|| self.shelf(template));
         shelf.wanted = shelf.wanted.max(self.shelf(template).wanted);
@@ -96,7 +96,7 @@ impl Standby {
     }
 
     /// Takes the dead machines off their shelves.
-    fn take_dead(&self) -> VecDeque<Prepared> {
+    fn take_dead(&self) -> VecDeque<PreparedMachine> {
         let mut all = VecDeque::new();
         for shelf in self.locked().values_mut() {
             let (alive, dead): (VecDeque<_>, _) = std::mem::take(&mut shelf.machines).into_iter().partition(is_alive);
@@ -108,7 +108,7 @@ impl Standby {
 
     /// Gives every template a shelf, and removes the shelves of layers that no template names any
     /// more, because it was baked again. Returns the machines of the removed shelves.
-    fn restock(&self, layers: &LayerStore) -> Vec<Prepared> {
+    fn restock(&self, layers: &LayerStore) -> Vec<PreparedMachine> {
         let templates = layers.templates();
         let mut shelves = self.locked();
         for (template, layer) in &templates {
@@ -120,18 +120,18 @@ impl Standby {
     }
 
     /// Takes a standby machine off the fullest shelf, to free its memory.
-    fn yield_one(&self) -> Option<Prepared> {
+    fn yield_one(&self) -> Option<PreparedMachine> {
         self.locked().values_mut().max_by_key(|shelf| shelf.machines.len())?.machines.pop_back()
     }
 
     /// Frees memory for a machine that does not fit, and returns whether to try again. Blanks go
     /// first, because they save the least time. Nothing is removed if that would not help.
-    pub async fn make_room(&self, full: &Full, launching: &Launching<'_>) -> bool {
+    pub async fn make_room(&self, full: &CapacityError, launching: &LaunchGuard<'_>) -> bool {
         let blank = match full {
-            Full::Memory { .. } => self.blanks.yield_one(),
+            CapacityError::Memory { .. } => self.blanks.yield_one(),
             // Blanks have no guest memory promised.
-            Full::Promises { .. } => None,
-            Full::Disk { .. } | Full::Volumes { .. } => return false,
+            CapacityError::Promises { .. } => None,
+            CapacityError::Disk { .. } | CapacityError::Volumes { .. } => return false,
         };
         if let Some(machine_slot) = blank {
             tracing::info!(%full, "removed a blank machine to free memory");
@@ -148,7 +148,7 @@ impl Standby {
 
     /// Waits for an addition in progress, so that it can be removed; returns whether there was one.
     /// The caller is launching, so nothing else is added meanwhile.
-    async fn settled(&self, _launching: &Launching<'_>) -> bool {
+    async fn settled(&self, _launching: &LaunchGuard<'_>) -> bool {
         let adding = self.adding.try_lock().is_err();
         if adding {
             drop(self.adding.lock().await);
@@ -162,9 +162,9 @@ impl Standby {
     }
 
     /// Registers a launch in progress. Refilling waits until there is none.
-    pub fn launching(&self) -> Launching<'_> {
+    pub fn launching(&self) -> LaunchGuard<'_> {
         *self.launching.lock().expect("no holder panics") += 1;
-        Launching(self)
+        LaunchGuard(self)
     }
 
     /// Fills the shelves until the host closes, then empties them. Removes machines while memory is
@@ -319,13 +319,13 @@ impl Standby {
     }
 }
 
-impl Drop for Launching<'_> {
+impl Drop for LaunchGuard<'_> {
     fn drop(&mut self) {
         *self.0.launching.lock().expect("no holder panics") -= 1;
         self.0.bell.notify_one();
     }
 }
 
-fn is_alive(prepared: &Prepared) -> bool {
+fn is_alive(prepared: &PreparedMachine) -> bool {
     *prepared.machine.watch().borrow() == MachineState::Alive
 }

@@ -8,17 +8,17 @@ use std::sync::{
 
 /// The machines of a host that are being started.
 #[derive(Default)]
-pub struct Starts(Arc<AtomicU64>);
+pub struct StartingMachines(Arc<AtomicU64>);
 
 /// One machine that is being started. Drop it when its process runs or its start has failed.
 #[must_use = "it counts for as long as it is held"]
-pub struct Starting(Arc<AtomicU64>);
+pub struct StartingMachine(Arc<AtomicU64>);
 
-impl Starts {
+impl StartingMachines {
     /// Counts one more machine.
-    pub fn begin(&self) -> Starting {
+    pub fn begin(&self) -> StartingMachine {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Starting(self.0.clone())
+        StartingMachine(self.0.clone())
     }
 
     /// Number of machines that are being started.
@@ -27,7 +27,7 @@ impl Starts {
     }
 }
 
-impl Drop for Starting {
+impl Drop for StartingMachine {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

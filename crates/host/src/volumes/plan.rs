@@ -3,7 +3,7 @@
 
 use std::{collections::HashSet, path::Path};
 
-use pandastack_model::{Access, Fault, FaultKind, VolumeMount};
+use pandastack_model::{Fault, FaultKind, VolumeAccess, VolumeMount};
 use pandastack_vmm::{VOLUME_SLOTS, VolumeSlot};
 
 use crate::ledger::VolumeUse;
@@ -28,8 +28,8 @@ pub fn uses(mounts: &[VolumeMount]) -> Result<Vec<VolumeUse>, Fault> {
             return Err(refused("volume.path", format!("two volumes cannot both be mounted at {path}")));
         }
         let count = match access {
-            Access::ReadWrite => &mut counts.0,
-            Access::ReadOnly => &mut counts.1,
+            VolumeAccess::ReadWrite => &mut counts.0,
+            VolumeAccess::ReadOnly => &mut counts.1,
         };
         let slot = VolumeSlot::new(*access, *count).ok_or_else(too_many)?;
         *count += 1;
@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    fn mount(path: &str, access: Access) -> VolumeMount {
+    fn mount(path: &str, access: VolumeAccess) -> VolumeMount {
         VolumeMount { volume: VolumeId::random(), path: path.to_owned(), access }
     }
 
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn each_kind_has_its_own_slots_and_the_order_stays() {
-        let mounts = [("/a", Access::ReadOnly), ("/b", Access::ReadWrite), ("/c", Access::ReadOnly)];
+        let mounts = [("/a", VolumeAccess::ReadOnly), ("/b", VolumeAccess::ReadWrite), ("/c", VolumeAccess::ReadOnly)];
         let mounts = mounts.map(|(path, access)| mount(path, access));
         let planned = uses(&mounts).unwrap();
         let slots: Vec<_> = planned.iter().map(|planned| planned.slot.to_string()).collect();
@@ -114,23 +114,23 @@ mod tests {
             "/run/x",
             &long,
         ] {
-            assert_eq!(refusal(&[mount(path, Access::ReadWrite)]), "volume.path", "{path:?}");
+            assert_eq!(refusal(&[mount(path, VolumeAccess::ReadWrite)]), "volume.path", "{path:?}");
         }
         for path in ["/data", "/mnt/a b", "/devices", "/...", "/srv/ü"] {
-            uses(&[mount(path, Access::ReadWrite)]).unwrap();
+            uses(&[mount(path, VolumeAccess::ReadWrite)]).unwrap();
         }
     }
 
     #[test]
     fn one_place_and_one_volume_are_used_once() {
-        let twice = mount("/a", Access::ReadOnly);
+        let twice = mount("/a", VolumeAccess::ReadOnly);
         assert_eq!(refusal(&[twice.clone(), VolumeMount { path: "/b".to_owned(), ..twice.clone() }]), "volume.twice");
-        assert_eq!(refusal(&[twice, mount("/a", Access::ReadWrite)]), "volume.path");
+        assert_eq!(refusal(&[twice, mount("/a", VolumeAccess::ReadWrite)]), "volume.path");
     }
 
     #[test]
     fn no_more_volumes_than_slots() {
-        for access in [Access::ReadOnly, Access::ReadWrite] {
+        for access in [VolumeAccess::ReadOnly, VolumeAccess::ReadWrite] {
             let mounts: Vec<_> = (0..=VOLUME_SLOTS).map(|number| mount(&format!("/{number}"), access)).collect();
             uses(&mounts[1..]).unwrap();
             assert_eq!(refusal(&mounts), "volume.too_many");

@@ -12,7 +12,7 @@ use std::{
 };
 
 use nix::sched::{CloneFlags, unshare};
-use pandastack_host::net::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, NetPool, NetSettings, Slot, TAP, sweep};
+use pandastack_host::net::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, NetPool, NetSettings, NetSlot, TAP, sweep};
 use pandastack_kit::Scope;
 use pandastack_sys::netns::Netns;
 
@@ -22,7 +22,7 @@ pub mod outside;
 
 pub mod zone;
 
-use outside::{Outside, ip, unique};
+use outside::{OutsideNetwork, ip, unique};
 
 /// Longer than any answer between namespaces of one machine takes, and short enough to wait for
 /// where no answer may arrive.
@@ -95,7 +95,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    pub fn in_slot(slot: &Slot) -> Guest {
+    pub fn in_slot(slot: &NetSlot) -> Guest {
         let name = unique("pdg");
         ip(&["netns", "add", &name], "").unwrap();
         let netns = Arc::new(Netns::open(&Path::new("/run/netns").join(&name)).unwrap());
@@ -180,9 +180,9 @@ pub fn here() -> Netns {
 
 /// An outside world with a greeter on port 80 of every address, and an echo on port 7 of the last
 /// one. Also returns the counter of the echo.
-pub fn outside(addresses: &[&str]) -> (Outside, Arc<std::sync::atomic::AtomicUsize>) {
+pub fn outside(addresses: &[&str]) -> (OutsideNetwork, Arc<std::sync::atomic::AtomicUsize>) {
     let parsed: Vec<Ipv4Addr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
-    let mut outside = Outside::new(&parsed).unwrap();
+    let mut outside = OutsideNetwork::new(&parsed).unwrap();
     outside.greet("0.0.0.0:80".parse().unwrap()).unwrap();
     // Bound to the address, because otherwise the echo could have another source address.
     let count = outside.echo((*parsed.last().unwrap(), 7).into()).unwrap();

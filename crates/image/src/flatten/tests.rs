@@ -51,11 +51,11 @@ fn pack(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Writes each layer to a file, every other one compressed.
-fn layers(folder: &Path, contents: &[Vec<u8>]) -> Vec<Layer> {
+fn layers(folder: &Path, contents: &[Vec<u8>]) -> Vec<FetchedLayer> {
     let put = |(number, bytes): (usize, &Vec<u8>)| {
         let path = folder.join(number.to_string());
         std::fs::write(&path, if number % 2 == 0 { pack(bytes) } else { bytes.clone() }).unwrap();
-        Layer { path, unpacked: Digest::of(&Sha256::digest(bytes)) }
+        FetchedLayer { path, unpacked: ImageDigest::of(&Sha256::digest(bytes)) }
     };
     contents.iter().enumerate().map(put).collect()
 }
@@ -160,7 +160,7 @@ fn long_names_are_read_whole_and_only_up_to_a_limit() {
 fn a_layer_with_another_inside_than_its_configuration_says_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut layers = layers(folder.path(), &[archive(&[AFile("a", "x")])]);
-    layers[0].unpacked = Digest::of(&Sha256::digest(b"other"));
+    layers[0].unpacked = ImageDigest::of(&Sha256::digest(b"other"));
     let refused = look(&layers, None, &CancellationToken::new()).err().unwrap();
     assert!(refused.to_string().contains("does not match"), "{refused}");
 }
@@ -176,7 +176,7 @@ fn what_is_no_archive_is_refused() {
     let path = folder.path().join("cut");
     let packed = pack(&whole);
     std::fs::write(&path, &packed[..packed.len() / 2]).unwrap();
-    let cut = Layer { path, unpacked: Digest::of(&Sha256::digest(&whole)) };
+    let cut = FetchedLayer { path, unpacked: ImageDigest::of(&Sha256::digest(&whole)) };
     assert!(look(&[cut], None, &CancellationToken::new()).is_err());
 }
 
@@ -184,7 +184,7 @@ fn what_is_no_archive_is_refused() {
 fn a_walk_ends_at_its_limit_and_when_it_is_told_to() {
     let folder = tempfile::tempdir().unwrap();
     let layers = layers(folder.path(), &[archive(&[AFile("a", &"x".repeat(5000))])]);
-    let mut reader = Unpacked::open(&layers[0].path, &CancellationToken::new(), 1024).unwrap();
+    let mut reader = UncompressedLayer::open(&layers[0].path, &CancellationToken::new(), 1024).unwrap();
     assert!(walk(&mut reader, |_, _| Ok(())).is_err() && reader.over);
     let stop = CancellationToken::new();
     stop.cancel();

@@ -9,20 +9,20 @@ use serde_json::json;
 use server::{AUTHORITY, Asked, Reply, Server};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
-use pandastack_dial::{Reach, Roots};
+use pandastack_dial::{AddressPolicy, TrustRoots};
 
 use super::*;
-use crate::{ImageSettings, NoRoom};
+use crate::{ImageSettings, SpoolFull};
 
 /// A spool without a limit.
 struct Folder(tempfile::TempDir);
 
-impl Spool for Folder {
+impl LayerSpool for Folder {
     fn path(&self, part: usize) -> std::path::PathBuf {
         self.0.path().join(part.to_string())
     }
 
-    fn charge(&mut self, _: u64) -> Result<(), NoRoom> {
+    fn charge(&mut self, _: u64) -> Result<(), SpoolFull> {
         Ok(())
     }
 }
@@ -31,8 +31,8 @@ const LAYER: &[u8] = b"what is in the layer";
 /// The header for `ann:hush`.
 const BASIC: &str = "Basic YW5uOmh1c2g=";
 
-fn digest(bytes: &[u8]) -> Digest {
-    Digest::of(&Sha256::digest(bytes))
+fn digest(bytes: &[u8]) -> ImageDigest {
+    ImageDigest::of(&Sha256::digest(bytes))
 }
 
 fn config() -> Vec<u8> {
@@ -61,28 +61,28 @@ fn good(asked: &Asked) -> Reply {
     }
 }
 
-fn images(roots: Roots) -> Images {
-    Images::new(ImageSettings { reach: Reach::Private, roots, ..ImageSettings::default() }, Scope::new())
+fn images(roots: TrustRoots) -> ImageClient {
+    ImageClient::new(ImageSettings { reach: AddressPolicy::Private, roots, ..ImageSettings::default() }, Scope::new())
 }
 
-fn ann() -> Credentials {
-    Credentials { username: "ann".to_owned(), password: pandastack_kit::Secret::new("hush".to_owned()) }
+fn ann() -> RegistryCredentials {
+    RegistryCredentials { username: "ann".to_owned(), password: pandastack_kit::Secret::new("hush".to_owned()) }
 }
 
 /// Pulls the image and its layer, as a build does.
-async fn pull(server: &Server, auth: Option<&Credentials>) -> Result<Vec<u8>, PullError> {
-    pull_with(&images(Roots::These(Vec::new())), server, "1", auth).await
+async fn pull(server: &Server, auth: Option<&RegistryCredentials>) -> Result<Vec<u8>, PullError> {
+    pull_with(&images(TrustRoots::These(Vec::new())), server, "1", auth).await
 }
 
 async fn pull_with(
-    images: &Images,
+    images: &ImageClient,
     server: &Server,
     version: &str,
-    auth: Option<&Credentials>,
+    auth: Option<&RegistryCredentials>,
 ) -> Result<Vec<u8>, PullError> {
     let mark = if version.contains(':') { '@' } else { ':' };
     let reference = images.reference(&format!("127.0.0.1:{}/some/app{mark}{version}", server.port)).unwrap();
-    let mut registry = Registry::new(images, &reference, auth);
+    let mut registry = RegistryClient::new(images, &reference, auth);
     let image = registry.resolve().await?;
     assert_eq!(image.digest, digest(&manifest()));
     let mut spool = Folder(tempfile::tempdir().unwrap());
@@ -193,9 +193,9 @@ async fn redirects_end_and_lead_only_where_they_may() {
     }
     // A redirect cannot reach private addresses either.
     let near = Server::start(good).await;
-    let images = Images::new(ImageSettings::default(), Scope::new());
+    let images = ImageClient::new(ImageSettings::default(), Scope::new());
     let reference = images.reference("r.example/app").unwrap();
-    let asking = Registry::new(&images, &reference, None);
+    let asking = RegistryClient::new(&images, &reference, None);
     let refused = asking.follow(Url::parse(&near.at("/")).unwrap(), "*/*").await.err().unwrap();
     assert_eq!((refused.code(), near.seen().len()), ("template.image_not_allowed", 0));
 }
@@ -209,7 +209,7 @@ async fn tls_is_trusted_only_with_somebody_who_vouches_for_it() {
         false => good(asked),
     })
     .await;
-    let nobody = pull_with(&images(Roots::Host), &registry, "1", None).await.unwrap_err();
+    let nobody = pull_with(&images(TrustRoots::Host), &registry, "1", None).await.unwrap_err();
     assert!(nobody.code() == "template.image_unreachable" && nobody.to_string().contains("TLS"), "{nobody}");
     assert_eq!(store.seen(), []);
 
@@ -219,15 +219,15 @@ async fn tls_is_trusted_only_with_somebody_who_vouches_for_it() {
     let pem = format!("a note\n-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n");
     std::fs::write(&bundle, pem).unwrap();
     std::fs::write(&empty, "a note\n").unwrap();
-    let operators = images(Roots::host_and(&bundle).unwrap());
+    let operators = images(TrustRoots::host_and(&bundle).unwrap());
     assert_eq!(pull_with(&operators, &registry, "1", None).await.unwrap(), LAYER);
-    assert!(Roots::host_and(&empty).unwrap_err().to_string().contains("contains no PEM certificate"));
-    assert!(Roots::host_and(&folder.path().join("none")).is_err());
+    assert!(TrustRoots::host_and(&empty).unwrap_err().to_string().contains("contains no PEM certificate"));
+    assert!(TrustRoots::host_and(&folder.path().join("none")).is_err());
 
     // The certificate is for another name.
-    let images = images(Roots::These(vec![CertificateDer::from(AUTHORITY)]));
+    let images = images(TrustRoots::These(vec![CertificateDer::from(AUTHORITY)]));
     let reference = images.reference("r.example/app").unwrap();
-    let asking = Registry::new(&images, &reference, None);
+    let asking = RegistryClient::new(&images, &reference, None);
     let url = Url::parse(&format!("https://127.0.0.1:{}/", store.port)).unwrap();
     assert_eq!(asking.follow(url, "*/*").await.err().unwrap().code(), "template.image_unreachable");
 }
@@ -241,7 +241,7 @@ async fn what_is_not_what_its_digest_says_is_refused() {
     })
     .await;
     let version = digest(&manifest());
-    let images = images(Roots::These(Vec::new()));
+    let images = images(TrustRoots::These(Vec::new()));
     let refused = pull_with(&images, &server, version.as_str(), None).await.unwrap_err();
     assert!(refused.code() == "template.image_bad" && refused.to_string().contains(version.as_str()), "{refused}");
     let server = Server::start(good).await;
@@ -287,10 +287,10 @@ async fn answers_that_are_cut_off_or_never_end_are_refused() {
         (Reply::Endless, "template.image_bad"),
     ] {
         let server = Server::start(move |_| reply.clone()).await;
-        let images = images(Roots::These(Vec::new()));
+        let images = images(TrustRoots::These(Vec::new()));
         let reference = images.reference(&format!("127.0.0.1:{}/app", server.port)).unwrap();
         let mut spool = Folder(tempfile::tempdir().unwrap());
-        let refused = Registry::new(&images, &reference, None).fetch(&layer(), &mut spool, 0).await.unwrap_err();
+        let refused = RegistryClient::new(&images, &reference, None).fetch(&layer(), &mut spool, 0).await.unwrap_err();
         assert_eq!(refused.code(), code, "{refused}");
     }
 }

@@ -2,22 +2,22 @@
 
 use super::*;
 
-const MARKS: Marks = Marks { mode: 0o644, owner: 1, group: 2, changed_at: 3 };
+const MARKS: FileAttributes = FileAttributes { mode: 0o644, owner: 1, group: 2, changed_at: 3 };
 
 /// Makes a tree of layers. `a/` is a folder, `a -> b` a link, `a = b` a hard link to b, anything
 /// else a file.
-fn tree(layers: &[&[&str]]) -> Result<Tree, String> {
-    let mut tree = Tree::default();
+fn tree(layers: &[&[&str]]) -> Result<ImageTree, String> {
+    let mut tree = ImageTree::default();
     for (layer, entries) in layers.iter().enumerate() {
         tree.next_layer();
         for (entry, text) in entries.iter().enumerate() {
             let (path, brought) = match (text.split_once(" -> "), text.split_once(" = ")) {
-                (Some((path, target)), _) => (path, Brought::Link(target.into())),
-                (_, Some((path, target))) => (path, Brought::Same(target.into())),
-                _ if text.ends_with('/') => (*text, Brought::Folder),
-                _ => (*text, Brought::File { spot: Spot { layer, entry }, bytes: 10 }),
+                (Some((path, target)), _) => (path, EntryContent::Link(target.into())),
+                (_, Some((path, target))) => (path, EntryContent::Same(target.into())),
+                _ if text.ends_with('/') => (*text, EntryContent::Folder),
+                _ => (*text, EntryContent::File { spot: ContentPosition { layer, entry }, bytes: 10 }),
             };
-            tree.bring(path.as_bytes(), brought, MARKS)?;
+            tree.add_entry(path.as_bytes(), brought, MARKS)?;
         }
     }
     Ok(tree)
@@ -28,11 +28,11 @@ fn check(layers: &[&[&str]], expected: &[&str]) {
     let listing = tree(layers).unwrap().list();
     let path = |entry| String::from_utf8(listing.path(entry)).unwrap();
     let shown = (0..listing.entries().len()).map(|number| match &listing.entries()[number].item {
-        Item::Folder => format!("{}/", path(number)),
-        Item::File { spot, .. } => format!("{} {}", path(number), spot.layer),
-        Item::Link(target) => format!("{} -> {}", path(number), String::from_utf8_lossy(target)),
-        Item::Same(first) => format!("{} = {}", path(number), path(*first)),
-        Item::Pipe => format!("{} |", path(number)),
+        PathContent::Folder => format!("{}/", path(number)),
+        PathContent::File { spot, .. } => format!("{} {}", path(number), spot.layer),
+        PathContent::Link(target) => format!("{} -> {}", path(number), String::from_utf8_lossy(target)),
+        PathContent::Same(first) => format!("{} = {}", path(number), path(*first)),
+        PathContent::Pipe => format!("{} |", path(number)),
     });
     assert_eq!(shown.collect::<Vec<_>>(), expected);
 }
@@ -104,21 +104,21 @@ fn what_leads_nowhere_is_refused() {
     ] {
         assert!(tree(&[layer]).is_err(), "{layer:?}");
     }
-    let mut tree = Tree::default();
+    let mut tree = ImageTree::default();
     let deep = "d/".repeat(IMAGE_LEVELS_MAX + 1);
-    assert!(tree.bring(deep.as_bytes(), Brought::Folder, MARKS).is_err());
-    assert!(tree.bring(&[b'x'; 256], Brought::Folder, MARKS).is_err());
-    assert!(tree.bring(b"a\0b", Brought::Folder, MARKS).is_err());
+    assert!(tree.add_entry(deep.as_bytes(), EntryContent::Folder, MARKS).is_err());
+    assert!(tree.add_entry(&[b'x'; 256], EntryContent::Folder, MARKS).is_err());
+    assert!(tree.add_entry(b"a\0b", EntryContent::Folder, MARKS).is_err());
 }
 
 #[test]
 fn folders_cannot_be_piled_up_through_links() {
-    let mut tree = Tree::default();
+    let mut tree = ImageTree::default();
     let path = "d/".repeat(200);
-    tree.bring(path.as_bytes(), Brought::Folder, MARKS).unwrap();
-    tree.bring(b"l", Brought::Link(path.clone().into_bytes()), MARKS).unwrap();
+    tree.add_entry(path.as_bytes(), EntryContent::Folder, MARKS).unwrap();
+    tree.add_entry(b"l", EntryContent::Link(path.clone().into_bytes()), MARKS).unwrap();
     let more = format!("l/{path}");
-    assert!(tree.bring(more.as_bytes(), Brought::Folder, MARKS).unwrap_err().contains("deeper"));
+    assert!(tree.add_entry(more.as_bytes(), EntryContent::Folder, MARKS).unwrap_err().contains("deeper"));
 }
 
 #[test]
@@ -129,27 +129,31 @@ fn what_is_replaced_is_not_counted() {
 
 /// Makes a folder with a path of `levels` long names, and a link `l` to it, made through shorter
 /// links.
-fn deep(tree: &mut Tree, levels: usize) -> Result<(), String> {
+fn deep(tree: &mut ImageTree, levels: usize) -> Result<(), String> {
     let name = "d".repeat(NAME_BYTES_MAX);
-    tree.bring(b"l0", Brought::Link(b"/".to_vec()), MARKS)?;
+    tree.add_entry(b"l0", EntryContent::Link(b"/".to_vec()), MARKS)?;
     for level in 1..=levels {
-        tree.bring(format!("l{}/{name}/", level - 1).as_bytes(), Brought::Folder, MARKS)?;
+        tree.add_entry(format!("l{}/{name}/", level - 1).as_bytes(), EntryContent::Folder, MARKS)?;
         let target = format!("/{}", vec![name.as_str(); level].join("/"));
         let below = if level <= 10 { target } else { format!("l10/{}", vec![name.as_str(); level - 10].join("/")) };
-        tree.bring(format!("l{level}").as_bytes(), Brought::Link(below.into_bytes()), MARKS)?;
+        tree.add_entry(format!("l{level}").as_bytes(), EntryContent::Link(below.into_bytes()), MARKS)?;
     }
     Ok(())
 }
 
 #[test]
 fn short_names_in_a_deep_folder_take_no_long_paths() {
-    let mut tree = Tree::default();
+    let mut tree = ImageTree::default();
     deep(&mut tree, 15).unwrap();
     for entry in 0..5000 {
-        let file = Brought::File { spot: Spot { layer: 0, entry }, bytes: 1 };
-        tree.bring(format!("l15/{entry:04}").as_bytes(), file, MARKS).unwrap();
-        tree.bring(format!("l15/same{entry:04}").as_bytes(), Brought::Same(format!("l15/{entry:04}").into()), MARKS)
-            .unwrap();
+        let file = EntryContent::File { spot: ContentPosition { layer: 0, entry }, bytes: 1 };
+        tree.add_entry(format!("l15/{entry:04}").as_bytes(), file, MARKS).unwrap();
+        tree.add_entry(
+            format!("l15/same{entry:04}").as_bytes(),
+            EntryContent::Same(format!("l15/{entry:04}").into()),
+            MARKS,
+        )
+        .unwrap();
     }
     let listing = tree.list();
     let held: usize = listing.entries().iter().map(|entry| entry.name.capacity()).sum();
@@ -160,26 +164,26 @@ fn short_names_in_a_deep_folder_take_no_long_paths() {
 
 #[test]
 fn a_path_that_no_file_system_has_is_refused() {
-    let refused = deep(&mut Tree::default(), 17).unwrap_err();
+    let refused = deep(&mut ImageTree::default(), 17).unwrap_err();
     assert!(refused.contains(&IMAGE_PATH_BYTES_MAX.to_string()), "{refused}");
     let long = "d/".repeat(IMAGE_PATH_BYTES_MAX);
-    assert!(Tree::default().bring(long.as_bytes(), Brought::Folder, MARKS).is_err());
+    assert!(ImageTree::default().add_entry(long.as_bytes(), EntryContent::Folder, MARKS).is_err());
 }
 
 #[test]
 fn many_whiteouts_of_a_large_folder_are_quick() {
-    let mut tree = Tree::default();
+    let mut tree = ImageTree::default();
     tree.next_layer();
     for entry in 0..50_000 {
-        let file = Brought::File { spot: Spot { layer: 0, entry }, bytes: 1 };
-        tree.bring(format!("d/{entry}").as_bytes(), file, MARKS).unwrap();
+        let file = EntryContent::File { spot: ContentPosition { layer: 0, entry }, bytes: 1 };
+        tree.add_entry(format!("d/{entry}").as_bytes(), file, MARKS).unwrap();
     }
     tree.next_layer();
-    tree.bring(b"d/new", Brought::Pipe, MARKS).unwrap();
+    tree.add_entry(b"d/new", EntryContent::Pipe, MARKS).unwrap();
     // Walking all names each time would take hours.
     for _ in 0..50_000 {
-        tree.bring(b"d/.wh..wh..opq", Brought::Pipe, MARKS).unwrap();
-        tree.bring(b".wh.d", Brought::Pipe, MARKS).unwrap();
+        tree.add_entry(b"d/.wh..wh..opq", EntryContent::Pipe, MARKS).unwrap();
+        tree.add_entry(b".wh.d", EntryContent::Pipe, MARKS).unwrap();
     }
     assert_eq!(tree.list().entries().len(), 2);
 }

@@ -24,7 +24,7 @@ fn unpacked(packed: &[u8]) -> Result<Vec<u8>, String> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), packed).unwrap();
     let mut reader =
-        Unpacked::open(file.path(), &CancellationToken::new(), 64 << 20).map_err(|error| error.to_string())?;
+        UncompressedLayer::open(file.path(), &CancellationToken::new(), 64 << 20).map_err(|error| error.to_string())?;
     let mut bytes = Vec::new();
     reader.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     assert_eq!(reader.bytes, bytes.len() as u64);

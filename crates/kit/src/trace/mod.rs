@@ -1,16 +1,16 @@
 //! Positions in traces and the spans recorded there. `Trace` names a position, `here` is the one of
-//! the running task, `Work` is an open span. Finished spans go into a `SpanQueue` that never
+//! the running task, `OpenSpan` is an open span. Finished spans go into a `SpanQueue` that never
 //! blocks. This module sends nothing.
 
-mod here;
+mod position;
 mod queue;
-mod work;
+mod span;
 
 use std::fmt;
 
-pub use here::{Here, begin, here, note, span, within};
+pub use position::{TracePosition, begin, here, note, span, within};
 pub use queue::{SpanCounts, SpanQueue};
-pub use work::{Note, Span, SpanKind, Work};
+pub use span::{AttributeValue, OpenSpan, Span, SpanKind};
 
 /// The W3C "sampled" flag. Programs in a guest that follow the parent's decision record nothing
 /// without it.

@@ -38,7 +38,7 @@ fn a_changed_file_is_refused_and_named() {
     let files = LayerFiles::in_folder(&store.root.join("layers").join(id.to_string()));
     fs::write(&files.mem, b"memorY").unwrap();
     let error = store.open_layer(id).unwrap_err();
-    assert!(matches!(error, OpenError::Damaged { file: "mem", .. }), "{error}");
+    assert!(matches!(error, LayerOpenError::Damaged { file: "mem", .. }), "{error}");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn damage_after_a_check_is_noticed_by_the_next_process() {
     let path = LayerFiles::in_folder(&store.root.join("layers").join(id.to_string())).disk;
     fs::write(&path, b"d1sk").unwrap();
     let next = LayerStore::open(folder.path()).unwrap();
-    assert!(matches!(next.open_layer(id), Err(OpenError::Damaged { file: "disk", .. })));
+    assert!(matches!(next.open_layer(id), Err(LayerOpenError::Damaged { file: "disk", .. })));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_copy_is_trusted_as_its_source_was_and_its_own_damage_is_noticed() {
     assert_eq!(Some(mark), fingerprint(&LayerFiles::in_folder(&place(other.path()))), "it will not be read again");
     fs::write(place(other.path()).join("mem"), b"m3m").unwrap();
     let opened = LayerStore::open(other.path()).unwrap().open_layer(id);
-    assert!(matches!(opened, Err(OpenError::Damaged { file: "mem", .. })));
+    assert!(matches!(opened, Err(LayerOpenError::Damaged { file: "mem", .. })));
     assert!(!copy(false).exists(), "nobody has read the source");
     LayerStore::open(other.path()).unwrap().open_layer(id).unwrap();
 }
@@ -79,14 +79,14 @@ fn a_copy_is_trusted_as_its_source_was_and_its_own_damage_is_noticed() {
 fn names_move_and_unnamed_layers_are_collected() {
     let (_folder, store) = store();
     let name: TemplateName = "mini".parse().unwrap();
-    assert!(matches!(store.template(&name), Err(OpenError::NoTemplate(_))));
+    assert!(matches!(store.template(&name), Err(LayerOpenError::NoTemplate(_))));
     let (old, new) = (sealed(&store), sealed(&store));
     store.name_template(&name, old).unwrap();
     store.name_template(&name, new).unwrap();
     assert_eq!(store.template(&name).unwrap(), new);
     assert!(store.collect(&HashSet::from([old])).is_empty());
     assert_eq!(store.collect(&HashSet::new()), [old]);
-    assert!(matches!(store.open_layer(old), Err(OpenError::Missing { .. })));
+    assert!(matches!(store.open_layer(old), Err(LayerOpenError::Missing { .. })));
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn figure(file: &Path, name: &str) -> u64 {
 #[test]
 fn a_new_volume_is_an_empty_ext4_that_takes_little_room() {
     let (_folder, store) = store();
-    for size in [VOLUME_BYTES_MIN, Bytes::mib(256), Bytes::gib(10), VOLUME_BYTES_MAX] {
+    for size in [VOLUME_BYTES_MIN, ByteSize::mib(256), ByteSize::gib(10), VOLUME_BYTES_MAX] {
         let volume = VolumeId::random();
         assert_eq!(store.make(volume, size).unwrap(), size);
         let file = store.file(volume);
@@ -29,7 +29,7 @@ fn a_new_volume_is_an_empty_ext4_that_takes_little_room() {
         assert_eq!(meta.len(), size.get());
         assert!(meta.blocks() * 512 < 32 << 20, "{size}: {} bytes on disk", meta.blocks() * 512);
         assert_eq!((figure(&file, "Block count:"), figure(&file, "Block size:")), (size.get() / 4096, 4096));
-        assert_eq!(store.condition(volume).unwrap(), Condition::Whole);
+        assert_eq!(store.condition(volume).unwrap(), VolumeCondition::Whole);
         let checked = Command::new("e2fsck").args(["-fn"]).arg(&file).output().unwrap();
         assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
     }
@@ -39,14 +39,14 @@ fn a_new_volume_is_an_empty_ext4_that_takes_little_room() {
 fn making_twice_answers_the_same_and_keeps_the_data() {
     let (_folder, store) = store();
     let volume = VolumeId::random();
-    store.make(volume, Bytes::new(VOLUME_BYTES_MIN.get() - 5)).unwrap();
+    store.make(volume, ByteSize::new(VOLUME_BYTES_MIN.get() - 5)).unwrap();
     let mark = OpenOptions::new().write(true).open(store.file(volume)).unwrap();
     mark.write_all_at(b"kept", 8 << 20).unwrap();
     assert_eq!(store.make(volume, VOLUME_BYTES_MIN).unwrap(), VOLUME_BYTES_MIN);
     let mut bytes = [0; 4];
     File::open(store.file(volume)).unwrap().read_exact_at(&mut bytes, 8 << 20).unwrap();
     assert_eq!(&bytes, b"kept");
-    let other = store.make(volume, Bytes::mib(32));
+    let other = store.make(volume, ByteSize::mib(32));
     assert!(matches!(other, Err(VolumeStoreError::OtherSize { .. })), "{other:?}");
 }
 
@@ -54,13 +54,13 @@ fn making_twice_answers_the_same_and_keeps_the_data() {
 fn a_volume_grows_and_never_shrinks() {
     let (_folder, store) = store();
     let volume = VolumeId::random();
-    store.make(volume, Bytes::mib(16)).unwrap();
+    store.make(volume, ByteSize::mib(16)).unwrap();
     for _ in 0..2 {
-        assert_eq!(store.grow(volume, Bytes::mib(64)).unwrap(), Bytes::mib(64));
-        assert_eq!(store.list(), [(volume, Bytes::mib(64))]);
+        assert_eq!(store.grow(volume, ByteSize::mib(64)).unwrap(), ByteSize::mib(64));
+        assert_eq!(store.list(), [(volume, ByteSize::mib(64))]);
     }
-    assert!(matches!(store.grow(volume, Bytes::mib(63)), Err(VolumeStoreError::Shrink { .. })));
-    assert!(matches!(store.grow(VolumeId::random(), Bytes::mib(63)), Err(VolumeStoreError::Missing { .. })));
+    assert!(matches!(store.grow(volume, ByteSize::mib(63)), Err(VolumeStoreError::Shrink { .. })));
+    assert!(matches!(store.grow(VolumeId::random(), ByteSize::mib(63)), Err(VolumeStoreError::Missing { .. })));
 }
 
 #[test]
@@ -98,5 +98,5 @@ fn an_unfinished_journal_is_noticed() {
     store.make(volume, VOLUME_BYTES_MIN).unwrap();
     let debugfs = ["-w", "-R", "feature needs_recovery"];
     assert!(Command::new("debugfs").args(debugfs).arg(store.file(volume)).output().unwrap().status.success());
-    assert_eq!(store.condition(volume).unwrap(), Condition::Unfinished);
+    assert_eq!(store.condition(volume).unwrap(), VolumeCondition::Unfinished);
 }

@@ -11,14 +11,14 @@ use std::{
 use nix::sched::{CloneFlags, unshare};
 
 use super::*;
-use crate::interface::Interfaces;
+use crate::interface::InterfaceSocket;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn fresh() -> Netns {
     let inside = || {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
-        Interfaces::open().unwrap().bring_up("lo").unwrap();
+        InterfaceSocket::open().unwrap().bring_up("lo").unwrap();
         Netns::open(Path::new("/proc/thread-self/ns/net")).unwrap()
     };
     thread::spawn(inside).join().unwrap()
@@ -45,7 +45,7 @@ fn say(from: &mut TcpStream, to: &mut TcpStream, text: &[u8]) {
 }
 
 /// Waits until everything is acknowledged, and reads the connection's state.
-fn settled(stream: &TcpStream) -> Connection {
+fn settled(stream: &TcpStream) -> TcpConnectionState {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match take_down(stream.as_fd()) {
@@ -76,7 +76,7 @@ fn the_peer_goes_on_with_a_replaced_end() {
         let again = TcpStream::from(set_up(&netns, &state).unwrap());
         again.set_nonblocking(false).unwrap();
         again.set_read_timeout(Some(PATIENCE)).unwrap();
-        assert_eq!(settled(&again), Connection { timestamp: settled(&again).timestamp, ..state.clone() });
+        assert_eq!(settled(&again), TcpConnectionState { timestamp: settled(&again).timestamp, ..state.clone() });
         vanish(again);
     }
     let mut last = TcpStream::from(set_up(&netns, &state).unwrap());

@@ -3,36 +3,41 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use pandastack_wire_guest::{Credit, Error, ErrorKind, Frame, Kind, Message, WINDOW_BYTES, frame_cost};
+use pandastack_wire_guest::{Credit, Error, ErrorKind, Frame, FrameKind, Message, WINDOW_BYTES, frame_cost};
 use tokio::sync::mpsc;
 
-use super::Script;
+use super::GuestScript;
 
 /// Output to the link.
-pub(super) enum Out {
+pub(super) enum LinkOutput {
     Frame(Frame),
     /// Raw bytes, to violate the protocol.
     Raw(Vec<u8>),
 }
 
-pub(super) struct Channel {
+pub(super) struct FakeChannel {
     pub(super) number: u32,
-    pub(super) out: mpsc::Sender<Out>,
+    pub(super) out: mpsc::Sender<LinkOutput>,
     pub(super) input: mpsc::Receiver<Frame>,
-    pub(super) script: Script,
+    pub(super) script: GuestScript,
     credit: usize,
     /// Input that arrived while output waited for credit.
     early: VecDeque<Frame>,
 }
 
-impl Channel {
-    pub(super) fn new(number: u32, out: mpsc::Sender<Out>, input: mpsc::Receiver<Frame>, script: Script) -> Self {
+impl FakeChannel {
+    pub(super) fn new(
+        number: u32,
+        out: mpsc::Sender<LinkOutput>,
+        input: mpsc::Receiver<Frame>,
+        script: GuestScript,
+    ) -> Self {
         Self { number, out, input, script, credit: WINDOW_BYTES, early: VecDeque::new() }
     }
 
     pub(super) async fn send(&self, frame: Frame) {
         // Ignored if the connection is gone.
-        let _ = self.out.send(Out::Frame(frame)).await;
+        let _ = self.out.send(LinkOutput::Frame(frame)).await;
     }
 
     pub(super) async fn say(&self, message: impl Message) {
@@ -51,7 +56,7 @@ impl Channel {
         }
         loop {
             let frame = self.input.recv().await?;
-            if frame.kind != Kind::Credit {
+            if frame.kind != FrameKind::Credit {
                 return Some(frame);
             }
             self.credit += Credit::parse(&frame.payload).map_or(0, |credit| credit.bytes as usize);
@@ -65,8 +70,10 @@ impl Channel {
         while self.credit < cost {
             let came = self.input.recv().await?;
             match came.kind {
-                Kind::Credit => self.credit += Credit::parse(&came.payload).map_or(0, |credit| credit.bytes as usize),
-                Kind::Stdin => self.early.push_back(came),
+                FrameKind::Credit => {
+                    self.credit += Credit::parse(&came.payload).map_or(0, |credit| credit.bytes as usize)
+                }
+                FrameKind::Stdin => self.early.push_back(came),
                 _ => return Some(came),
             }
         }

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use pandastack_wire_guest::{
-    CODE_SINCE, Decoder, Error, ErrorKind, Figures, Frame, GENERATION, Hello, Kind, Message, Port, PortList, Rebirth,
-    Reborn, Start, Volumes, Welcome,
+    CODE_SINCE, Decoder, Error, ErrorKind, Frame, FrameKind, GENERATION, GuestUsage, Hello, Message, PortList,
+    PortReport, Rebirth, Reborn, StartProcess, VolumeDevices, Welcome,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf},
@@ -15,8 +15,8 @@ use tokio::{
 };
 
 use super::{
-    Manner, ScriptedGuest,
-    channel::{Channel, Out},
+    HandshakeBehaviour, ScriptedGuest,
+    channel::{FakeChannel, LinkOutput},
     code, files, locked, programs, watching,
 };
 
@@ -25,7 +25,7 @@ const QUEUE: usize = 64;
 
 /// Whether the connection continues after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum AfterRequest {
     GoOn,
     HangUp,
 }
@@ -36,12 +36,12 @@ pub(super) async fn serve(guest: &ScriptedGuest, link: DuplexStream) {
     tokio::join!(listen(guest, read, out), speak(write, queue));
 }
 
-async fn speak(mut write: WriteHalf<DuplexStream>, mut queue: mpsc::Receiver<Out>) {
+async fn speak(mut write: WriteHalf<DuplexStream>, mut queue: mpsc::Receiver<LinkOutput>) {
     while let Some(out) = queue.recv().await {
         let mut bytes = BytesMut::new();
         match out {
-            Out::Frame(frame) => frame.encode(&mut bytes),
-            Out::Raw(raw) => bytes.extend_from_slice(&raw),
+            LinkOutput::Frame(frame) => frame.encode(&mut bytes),
+            LinkOutput::Raw(raw) => bytes.extend_from_slice(&raw),
         }
         if write.write_all(&bytes).await.is_err() {
             return;
@@ -62,13 +62,13 @@ async fn next_frame(read: &mut ReadHalf<DuplexStream>, decoder: &mut Decoder) ->
     }
 }
 
-async fn listen(guest: &ScriptedGuest, mut read: ReadHalf<DuplexStream>, out: mpsc::Sender<Out>) {
+async fn listen(guest: &ScriptedGuest, mut read: ReadHalf<DuplexStream>, out: mpsc::Sender<LinkOutput>) {
     let mut decoder = Decoder::default();
     let Some(hello) = next_frame(&mut read, &mut decoder).await else { return };
-    if greet(guest, &hello, &out).await == Verdict::HangUp {
+    if greet(guest, &hello, &out).await == AfterRequest::HangUp {
         return;
     }
-    if guest.script.manner() == Manner::Silent {
+    if guest.script.manner() == HandshakeBehaviour::Silent {
         while next_frame(&mut read, &mut decoder).await.is_some() {}
         return;
     }
@@ -78,8 +78,8 @@ async fn listen(guest: &ScriptedGuest, mut read: ReadHalf<DuplexStream>, out: mp
         let frame = tokio::select! {
             frame = next_frame(&mut read, &mut decoder) => frame,
             Some(verdict) = work.next() => match verdict {
-                Verdict::GoOn => continue,
-                Verdict::HangUp => return,
+                AfterRequest::GoOn => continue,
+                AfterRequest::HangUp => return,
             },
         };
         let Some(frame) = frame else { return };
@@ -91,7 +91,7 @@ async fn listen(guest: &ScriptedGuest, mut read: ReadHalf<DuplexStream>, out: mp
             None => {
                 let (input, rx) = mpsc::channel(QUEUE);
                 inputs.insert(frame.channel, input);
-                let channel = Channel::new(frame.channel, out.clone(), rx, guest.script.clone());
+                let channel = FakeChannel::new(frame.channel, out.clone(), rx, guest.script.clone());
                 work.push(answer(guest, frame, channel));
             }
         }
@@ -99,110 +99,127 @@ async fn listen(guest: &ScriptedGuest, mut read: ReadHalf<DuplexStream>, out: mp
 }
 
 /// Answers the first frame of a connection as the script says.
-async fn greet(guest: &ScriptedGuest, frame: &Frame, out: &mpsc::Sender<Out>) -> Verdict {
+async fn greet(guest: &ScriptedGuest, frame: &Frame, out: &mpsc::Sender<LinkOutput>) -> AfterRequest {
     let known = match guest.script.manner() {
-        Manner::OtherSecret => b"somebody else's".to_vec(),
+        HandshakeBehaviour::OtherSecret => b"somebody else's".to_vec(),
         _ => locked(&guest.secret).clone(),
     };
     let right = Hello::parse(&frame.payload).is_ok_and(|hello| hello.secret == known);
     let (answer, verdict) = match guest.script.manner() {
-        Manner::Silent => return Verdict::GoOn,
-        Manner::HangsUp => return Verdict::HangUp,
-        Manner::Garbage => (Out::Raw(vec![0xff; 64]), Verdict::GoOn),
-        Manner::OffTopic => (Out::Frame(Frame::new(0, Kind::Done, Bytes::new())), Verdict::GoOn),
-        Manner::FromTheFuture => (welcome(GENERATION + 98), Verdict::GoOn),
-        manner @ (Manner::Good | Manner::OtherSecret | Manner::RefusesRebirth | Manner::Older) if right => {
-            guest.script.note_welcome();
-            (welcome(if manner == Manner::Older { CODE_SINCE - 1 } else { GENERATION }), Verdict::GoOn)
+        HandshakeBehaviour::Silent => return AfterRequest::GoOn,
+        HandshakeBehaviour::HangsUp => return AfterRequest::HangUp,
+        HandshakeBehaviour::Garbage => (LinkOutput::Raw(vec![0xff; 64]), AfterRequest::GoOn),
+        HandshakeBehaviour::OffTopic => {
+            (LinkOutput::Frame(Frame::new(0, FrameKind::Done, Bytes::new())), AfterRequest::GoOn)
         }
-        Manner::Good | Manner::OtherSecret | Manner::RefusesRebirth | Manner::Older => {
+        HandshakeBehaviour::FromTheFuture => (welcome(GENERATION + 98), AfterRequest::GoOn),
+        manner @ (HandshakeBehaviour::Good
+        | HandshakeBehaviour::OtherSecret
+        | HandshakeBehaviour::RefusesRebirth
+        | HandshakeBehaviour::Older)
+            if right =>
+        {
+            guest.script.note_welcome();
+            (welcome(if manner == HandshakeBehaviour::Older { CODE_SINCE - 1 } else { GENERATION }), AfterRequest::GoOn)
+        }
+        HandshakeBehaviour::Good
+        | HandshakeBehaviour::OtherSecret
+        | HandshakeBehaviour::RefusesRebirth
+        | HandshakeBehaviour::Older => {
             let refusal = Error { kind: ErrorKind::Secret, text: "the secret is wrong".to_owned() };
-            (Out::Frame(refusal.frame(0)), Verdict::HangUp)
+            (LinkOutput::Frame(refusal.frame(0)), AfterRequest::HangUp)
         }
     };
     let _ = out.send(answer).await;
     verdict
 }
 
-fn welcome(generation: u32) -> Out {
-    Out::Frame(Welcome { generation, agent: "fake".to_owned() }.frame(0))
+fn welcome(generation: u32) -> LinkOutput {
+    LinkOutput::Frame(Welcome { generation, agent: "fake".to_owned() }.frame(0))
 }
 
 /// Serves one request up to its terminal frame.
-fn answer(guest: &ScriptedGuest, frame: Frame, mut channel: Channel) -> BoxFuture<'_, Verdict> {
+fn answer(guest: &ScriptedGuest, frame: Frame, mut channel: FakeChannel) -> BoxFuture<'_, AfterRequest> {
     async move {
-        let users =
-            matches!(frame.kind, Kind::Start | Kind::Read | Kind::Write | Kind::CodeRun | Kind::Watch | Kind::Attach);
+        let users = matches!(
+            frame.kind,
+            FrameKind::Start
+                | FrameKind::Read
+                | FrameKind::Write
+                | FrameKind::CodeRun
+                | FrameKind::Watch
+                | FrameKind::Attach
+        );
         let _work = users.then(|| guest.script.begin());
         match frame.kind {
-            Kind::Rebirth => return take_new_life(guest, &frame, &channel).await,
-            Kind::Ping => channel.send(Frame::new(channel.number, Kind::Pong, Bytes::new())).await,
-            Kind::Quiesce | Kind::Thaw => {
+            FrameKind::Rebirth => return take_new_life(guest, &frame, &channel).await,
+            FrameKind::Ping => channel.send(Frame::new(channel.number, FrameKind::Pong, Bytes::new())).await,
+            FrameKind::Quiesce | FrameKind::Thaw => {
                 guest.script.note_quiet(frame.kind);
-                channel.send(Frame::new(channel.number, Kind::Done, Bytes::new())).await;
+                channel.send(Frame::new(channel.number, FrameKind::Done, Bytes::new())).await;
             }
-            Kind::Mount | Kind::Grow => take_volumes(guest, &frame, &channel).await,
-            Kind::Ports => channel.say(PortList { ports: vec![port()] }).await,
-            Kind::Measure => channel.say(figures()).await,
-            Kind::Start => match Start::parse(&frame.payload) {
+            FrameKind::Mount | FrameKind::Grow => take_volumes(guest, &frame, &channel).await,
+            FrameKind::Ports => channel.say(PortList { ports: vec![port()] }).await,
+            FrameKind::Measure => channel.say(figures()).await,
+            FrameKind::Start => match StartProcess::parse(&frame.payload) {
                 Ok(start) => return programs::run(start, channel).await,
                 Err(_) => channel.refuse(ErrorKind::Invalid, "malformed start").await,
             },
-            Kind::Read | Kind::Write | Kind::List | Kind::Stat | Kind::Delete => {
+            FrameKind::Read | FrameKind::Write | FrameKind::List | FrameKind::Stat | FrameKind::Delete => {
                 files::serve(&guest.files, frame, &mut channel).await;
             }
-            Kind::CodeOpen | Kind::CodeClose | Kind::CodeRun => code::serve(frame, &mut channel).await,
-            Kind::Spawn | Kind::Processes | Kind::Attach | Kind::Forget => {
+            FrameKind::CodeOpen | FrameKind::CodeClose | FrameKind::CodeRun => code::serve(frame, &mut channel).await,
+            FrameKind::Spawn | FrameKind::Processes | FrameKind::Attach | FrameKind::Forget => {
                 guest.processes.serve(frame, &mut channel).await;
             }
-            Kind::Watch => watching::serve(frame, &mut channel).await,
+            FrameKind::Watch => watching::serve(frame, &mut channel).await,
             // Late frames of a closed channel.
-            Kind::Cancel | Kind::Credit | Kind::Stdin | Kind::Signal | Kind::Data => {}
+            FrameKind::Cancel | FrameKind::Credit | FrameKind::Stdin | FrameKind::Signal | FrameKind::Data => {}
             _ => channel.refuse(ErrorKind::Invalid, "unknown request").await,
         }
-        Verdict::GoOn
+        AfterRequest::GoOn
     }
     .boxed()
 }
 
-async fn take_new_life(guest: &ScriptedGuest, frame: &Frame, channel: &Channel) -> Verdict {
-    if guest.script.manner() == Manner::Silent {
-        return Verdict::GoOn;
+async fn take_new_life(guest: &ScriptedGuest, frame: &Frame, channel: &FakeChannel) -> AfterRequest {
+    if guest.script.manner() == HandshakeBehaviour::Silent {
+        return AfterRequest::GoOn;
     }
     match Rebirth::parse(&frame.payload) {
-        Ok(rebirth) if guest.script.manner() != Manner::RefusesRebirth => {
+        Ok(rebirth) if guest.script.manner() != HandshakeBehaviour::RefusesRebirth => {
             guest.script.consider(rebirth.clone()).await;
             *locked(&guest.secret) = rebirth.secret;
             if guest.script.loses_answer() {
-                return Verdict::HangUp;
+                return AfterRequest::HangUp;
             }
             channel.say(Reborn { wall_clock_ns: rebirth.wall_clock_ns, generation: Some(GENERATION) }).await;
         }
         _ => channel.refuse(ErrorKind::Failed, "no new life for me").await,
     }
-    Verdict::GoOn
+    AfterRequest::GoOn
 }
 
 /// Records volumes by their paths. A path in `/files` is a file, so mounting there fails.
-async fn take_volumes(guest: &ScriptedGuest, frame: &Frame, channel: &Channel) {
-    match Volumes::parse(frame.kind, &frame.payload) {
+async fn take_volumes(guest: &ScriptedGuest, frame: &Frame, channel: &FakeChannel) {
+    match VolumeDevices::parse(frame.kind, &frame.payload) {
         Ok(asked) if asked.volumes.iter().any(|volume| volume.path.starts_with("/files/")) => {
             channel.refuse(ErrorKind::WrongType, "/files/x is not a directory").await;
         }
         Ok(asked) => {
             guest.script.note_volumes(asked.volumes);
-            channel.send(Frame::new(channel.number, Kind::Done, Bytes::new())).await;
+            channel.send(Frame::new(channel.number, FrameKind::Done, Bytes::new())).await;
         }
         Err(_) => channel.refuse(ErrorKind::Invalid, "malformed volumes").await,
     }
 }
 
-fn port() -> Port {
-    Port { port: 8000, loopback_only: false, process: Some("fake".to_owned()) }
+fn port() -> PortReport {
+    PortReport { port: 8000, loopback_only: false, process: Some("fake".to_owned()) }
 }
 
-fn figures() -> Figures {
-    Figures {
+fn figures() -> GuestUsage {
+    GuestUsage {
         cpu_ms: 1,
         memory_total: 1 << 28,
         memory_available: 1 << 27,

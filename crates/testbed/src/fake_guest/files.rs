@@ -7,57 +7,58 @@ use std::{
 
 use bytes::Bytes;
 use pandastack_wire_guest::{
-    Entries, Entry, EntryKind, ErrorKind, FRAME_BYTES_MAX, Frame, Kind, Message, Meta, Path, Read, Write, Written,
+    BytesWritten, DirEntries, DirEntry, DirEntryKind, EntryMetadata, ErrorKind, FRAME_BYTES_MAX, Frame, FrameKind,
+    Message, PathMessage, ReadFile, WriteFile,
 };
 
-use super::{channel::Channel, locked};
+use super::{channel::FakeChannel, locked};
 
 type Files = Mutex<BTreeMap<String, Vec<u8>>>;
 
 /// Serves one request about files.
-pub(super) async fn serve(files: &Files, frame: Frame, channel: &mut Channel) {
+pub(super) async fn serve(files: &Files, frame: Frame, channel: &mut FakeChannel) {
     let path = match frame.kind {
-        Kind::Read => Read::parse(&frame.payload).map(|read| read.path),
-        Kind::Write => Write::parse(&frame.payload).map(|write| write.path),
-        kind => Path::parse(kind, &frame.payload).map(|path| path.path),
+        FrameKind::Read => ReadFile::parse(&frame.payload).map(|read| read.path),
+        FrameKind::Write => WriteFile::parse(&frame.payload).map(|write| write.path),
+        kind => PathMessage::parse(kind, &frame.payload).map(|path| path.path),
     };
     let path = match path {
         Ok(path) if path.starts_with('/') => path,
         Ok(_) | Err(_) => return channel.refuse(ErrorKind::Invalid, "the path is not absolute").await,
     };
     match frame.kind {
-        Kind::Read => read(files, &path, channel).await,
-        Kind::Write => write(files, path, channel).await,
-        Kind::List => list(files, &path, channel).await,
-        Kind::Stat => match entry(files, &path) {
-            Some(entry) => channel.send(Meta { entry }.frame(channel.number).end()).await,
+        FrameKind::Read => read(files, &path, channel).await,
+        FrameKind::Write => write(files, path, channel).await,
+        FrameKind::List => list(files, &path, channel).await,
+        FrameKind::Stat => match entry(files, &path) {
+            Some(entry) => channel.send(EntryMetadata { entry }.frame(channel.number).end()).await,
             None => missing(channel).await,
         },
         _ => {
             let below = format!("{}/", path.trim_end_matches('/'));
             locked(files).retain(|name, _| *name != path && !name.starts_with(&below));
-            channel.send(Frame::new(channel.number, Kind::Done, Bytes::new())).await;
+            channel.send(Frame::new(channel.number, FrameKind::Done, Bytes::new())).await;
         }
     }
 }
 
-async fn read(files: &Files, path: &str, channel: &mut Channel) {
+async fn read(files: &Files, path: &str, channel: &mut FakeChannel) {
     let contents = locked(files).get(path).cloned();
     let (Some(contents), Some(entry)) = (contents, entry(files, path)) else { return missing(channel).await };
-    channel.say(Meta { entry }).await;
+    channel.say(EntryMetadata { entry }).await;
     for piece in contents.chunks(FRAME_BYTES_MAX) {
-        let frame = Frame::new(channel.number, Kind::Data, piece.to_vec());
+        let frame = Frame::new(channel.number, FrameKind::Data, piece.to_vec());
         if channel.data(frame).await.is_some() {
             return channel.refuse(ErrorKind::Cancelled, "cancelled").await;
         }
     }
-    channel.send(Frame::new(channel.number, Kind::Data, Bytes::new()).end()).await;
+    channel.send(Frame::new(channel.number, FrameKind::Data, Bytes::new()).end()).await;
 }
 
-async fn write(files: &Files, path: String, channel: &mut Channel) {
+async fn write(files: &Files, path: String, channel: &mut FakeChannel) {
     let mut contents = Vec::new();
     while let Some(frame) = channel.next().await {
-        if frame.kind != Kind::Data {
+        if frame.kind != FrameKind::Data {
             return channel.refuse(ErrorKind::Cancelled, "cancelled").await;
         }
         contents.extend_from_slice(&frame.payload);
@@ -65,12 +66,12 @@ async fn write(files: &Files, path: String, channel: &mut Channel) {
         if frame.flags.is_end() {
             let bytes = contents.len() as u64;
             locked(files).insert(path, contents);
-            return channel.say(Written { bytes }).await;
+            return channel.say(BytesWritten { bytes }).await;
         }
     }
 }
 
-async fn list(files: &Files, path: &str, channel: &Channel) {
+async fn list(files: &Files, path: &str, channel: &FakeChannel) {
     let below = format!("{}/", path.trim_end_matches('/'));
     let names: BTreeSet<String> = {
         let files = locked(files);
@@ -78,21 +79,21 @@ async fn list(files: &Files, path: &str, channel: &Channel) {
         inside.map(str::to_owned).collect()
     };
     let entries = names.iter().filter_map(|name| entry(files, &format!("{below}{name}"))).collect();
-    channel.send(Entries { entries }.frame(channel.number).end()).await;
+    channel.send(DirEntries { entries }.frame(channel.number).end()).await;
 }
 
-fn entry(files: &Files, path: &str) -> Option<Entry> {
+fn entry(files: &Files, path: &str) -> Option<DirEntry> {
     let files = locked(files);
     let below = format!("{}/", path.trim_end_matches('/'));
     let (kind, size, mode) = match files.get(path) {
-        Some(contents) => (EntryKind::File, contents.len() as u64, 0o644),
-        None if files.keys().any(|name| name.starts_with(&below)) => (EntryKind::Directory, 0, 0o755),
+        Some(contents) => (DirEntryKind::File, contents.len() as u64, 0o644),
+        None if files.keys().any(|name| name.starts_with(&below)) => (DirEntryKind::Directory, 0, 0o755),
         None => return None,
     };
     let name = path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("/").to_owned();
-    Some(Entry { name, kind, size, mode, modified: 0, target: None })
+    Some(DirEntry { name, kind, size, mode, modified: 0, target: None })
 }
 
-async fn missing(channel: &Channel) {
+async fn missing(channel: &FakeChannel) {
     channel.refuse(ErrorKind::Missing, "no such file").await;
 }

@@ -1,6 +1,6 @@
 //! A guest agent in memory that speaks the guest protocol: a few programs, files in a map, and
 //! protocol violations on request. One per fake machine. Tests control and count through the bed's
-//! [`Script`].
+//! [`GuestScript`].
 
 mod channel;
 mod code;
@@ -22,7 +22,7 @@ use std::{
 
 use async_trait::async_trait;
 use pandastack_vmm_fake::{FakeClock, FakeGuest};
-use pandastack_wire_guest::{Kind, Rebirth, Volume};
+use pandastack_wire_guest::{FrameKind, Rebirth, VolumeDevice};
 use tokio::io::DuplexStream;
 
 /// The secret that the sealed fake agent expects.
@@ -30,7 +30,7 @@ pub const SEALED_SECRET: &[u8] = b"a sealed agent's secret";
 
 /// How a guest treats its host during the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Manner {
+pub enum HandshakeBehaviour {
     /// Follows the protocol.
     #[default]
     Good,
@@ -54,22 +54,22 @@ pub enum Manner {
 
 /// Behaviour and counters of all guests of a bed.
 #[derive(Clone, Default)]
-pub struct Script {
+pub struct GuestScript {
     pub clock: FakeClock,
-    manner: Arc<Mutex<Manner>>,
+    manner: Arc<Mutex<HandshakeBehaviour>>,
     welcomes: Arc<AtomicUsize>,
     sent: Arc<AtomicUsize>,
     flushes: Arc<AtomicUsize>,
     under_way: Arc<AtomicUsize>,
-    volumes: Arc<Mutex<BTreeMap<String, Volume>>>,
+    volumes: Arc<Mutex<BTreeMap<String, VolumeDevice>>>,
     rebirths: Arc<Mutex<Vec<Rebirth>>>,
     hesitation: Arc<Mutex<Duration>>,
     answers_to_lose: Arc<AtomicUsize>,
 }
 
-impl Script {
+impl GuestScript {
     /// Sets the manner of all later connections.
-    pub fn behave(&self, manner: Manner) {
+    pub fn set_behaviour(&self, manner: HandshakeBehaviour) {
         *locked(&self.manner) = manner;
     }
 
@@ -95,7 +95,7 @@ impl Script {
     }
 
     /// The last volume message to guests about a path.
-    pub fn volume_at(&self, path: &str) -> Option<Volume> {
+    pub fn volume_at(&self, path: &str) -> Option<VolumeDevice> {
         locked(&self.volumes).get(path).cloned()
     }
 
@@ -105,13 +105,13 @@ impl Script {
     }
 
     /// Sets a delay of every guest before it answers a rebirth.
-    pub fn hesitate(&self, hesitation: Duration) {
+    pub fn delay_rebirth(&self, hesitation: Duration) {
         *locked(&self.hesitation) = hesitation;
     }
 
     /// Loses the next so many answers to a rebirth with their connection, although the rebirth has
     /// happened.
-    pub fn lose_answers(&self, count: usize) {
+    pub fn lose_rebirth_answers(&self, count: usize) {
         self.answers_to_lose.store(count, Ordering::Relaxed);
     }
 
@@ -128,21 +128,21 @@ impl Script {
         }
     }
 
-    fn note_volumes(&self, volumes: Vec<Volume>) {
+    fn note_volumes(&self, volumes: Vec<VolumeDevice>) {
         locked(&self.volumes).extend(volumes.into_iter().map(|volume| (volume.path.clone(), volume)));
     }
 
-    fn note_quiet(&self, kind: Kind) {
-        self.flushes.fetch_add(usize::from(kind == Kind::Quiesce), Ordering::Relaxed);
+    fn note_quiet(&self, kind: FrameKind) {
+        self.flushes.fetch_add(usize::from(kind == FrameKind::Quiesce), Ordering::Relaxed);
     }
 
     /// Counts one more until the guard is dropped, also by a dying machine.
-    fn begin(&self) -> Work {
+    fn begin(&self) -> RunningWork {
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        Work(self.under_way.clone())
+        RunningWork(self.under_way.clone())
     }
 
-    fn manner(&self) -> Manner {
+    fn manner(&self) -> HandshakeBehaviour {
         *locked(&self.manner)
     }
 
@@ -156,9 +156,9 @@ impl Script {
 }
 
 /// One running piece of work of a guest.
-struct Work(Arc<AtomicUsize>);
+struct RunningWork(Arc<AtomicUsize>);
 
-impl Drop for Work {
+impl Drop for RunningWork {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -166,15 +166,15 @@ impl Drop for Work {
 
 /// The guest of one machine.
 pub struct ScriptedGuest {
-    script: Script,
+    script: GuestScript,
     secret: Mutex<Vec<u8>>,
     files: Mutex<BTreeMap<String, Vec<u8>>>,
-    processes: processes::Processes,
+    processes: processes::FakeProcesses,
 }
 
 impl ScriptedGuest {
     /// Makes the guest of a machine that was just restored. Its memory comes from its layer.
-    pub fn new(script: Script) -> Self {
+    pub fn new(script: GuestScript) -> Self {
         Self {
             script,
             secret: Mutex::new(SEALED_SECRET.to_vec()),

@@ -5,56 +5,58 @@ use std::sync::Mutex;
 
 use bytes::Bytes;
 use pandastack_wire_guest::{
-    Attach, Ended, ErrorKind, Forget, Frame, Kind, Message, Position, Process, ProcessList, Program, Spawn, Start,
-    Which,
+    AttachProcess, CommandLine, ErrorKind, ForgetProcess, Frame, FrameKind, ListProcesses, Message, OutputPosition,
+    ProcessEndReport, ProcessList, ProcessReport, SpawnProcess, StartProcess,
 };
 
-use super::{channel::Channel, locked};
+use super::{channel::FakeChannel, locked};
 
 /// Output of `yes` per write.
 const YES: &str = "y\ny\ny\ny\ny\ny\ny\ny\n";
 
 /// The commands with their numbers.
 #[derive(Default)]
-pub(super) struct Processes(Mutex<Vec<(u64, String)>>);
+pub(super) struct FakeProcesses(Mutex<Vec<(u64, String)>>);
 
-impl Processes {
+impl FakeProcesses {
     /// Serves one request about processes.
-    pub(super) async fn serve(&self, frame: Frame, channel: &mut Channel) {
+    pub(super) async fn serve(&self, frame: Frame, channel: &mut FakeChannel) {
         match frame.kind {
-            Kind::Spawn => match Spawn::parse(&frame.payload) {
-                Ok(Spawn { start: Start { program: Program::Shell(text), .. }, .. }) if text == "none" => {
+            FrameKind::Spawn => match SpawnProcess::parse(&frame.payload) {
+                Ok(SpawnProcess { start: StartProcess { program: CommandLine::Shell(text), .. }, .. })
+                    if text == "none" =>
+                {
                     channel.refuse(ErrorKind::Missing, "no such program").await;
                 }
                 Ok(spawn) => channel.say(self.spawn(spawn)).await,
                 Err(_) => channel.refuse(ErrorKind::Invalid, "malformed spawn").await,
             },
-            Kind::Processes => match Which::parse(&frame.payload) {
-                Ok(Which { id: None }) => channel.say(ProcessList { processes: self.all() }).await,
-                Ok(Which { id: Some(id) }) => match self.find(id) {
+            FrameKind::Processes => match ListProcesses::parse(&frame.payload) {
+                Ok(ListProcesses { id: None }) => channel.say(ProcessList { processes: self.all() }).await,
+                Ok(ListProcesses { id: Some(id) }) => match self.find(id) {
                     Some(process) => channel.say(ProcessList { processes: vec![process] }).await,
                     None => missing(channel).await,
                 },
                 Err(_) => channel.refuse(ErrorKind::Invalid, "malformed question").await,
             },
-            Kind::Forget => {
-                let id = Forget::parse(&frame.payload).map_or(0, |forget| forget.id);
+            FrameKind::Forget => {
+                let id = ForgetProcess::parse(&frame.payload).map_or(0, |forget| forget.id);
                 match self.forget(id) {
-                    true => channel.send(Frame::new(channel.number, Kind::Done, Bytes::new())).await,
+                    true => channel.send(Frame::new(channel.number, FrameKind::Done, Bytes::new())).await,
                     false => missing(channel).await,
                 }
             }
-            _ => match Attach::parse(&frame.payload).ok().and_then(|ask| Some((self.find(ask.id)?, ask))) {
+            _ => match AttachProcess::parse(&frame.payload).ok().and_then(|ask| Some((self.find(ask.id)?, ask))) {
                 Some((process, ask)) => attach(process, ask, channel).await,
                 None => missing(channel).await,
             },
         }
     }
 
-    fn spawn(&self, spawn: Spawn) -> Process {
+    fn spawn(&self, spawn: SpawnProcess) -> ProcessReport {
         let command = match spawn.start.program {
-            Program::Shell(text) => text,
-            Program::Argv(words) => words.join(" "),
+            CommandLine::Shell(text) => text,
+            CommandLine::Argv(words) => words.join(" "),
         };
         let mut all = locked(&self.0);
         let id = all.last().map_or(1, |(last, _)| last + 1);
@@ -62,11 +64,11 @@ impl Processes {
         described(id, &command)
     }
 
-    fn all(&self) -> Vec<Process> {
+    fn all(&self) -> Vec<ProcessReport> {
         locked(&self.0).iter().map(|(id, command)| described(*id, command)).collect()
     }
 
-    fn find(&self, id: u64) -> Option<Process> {
+    fn find(&self, id: u64) -> Option<ProcessReport> {
         self.all().into_iter().find(|process| process.id == id)
     }
 
@@ -79,8 +81,8 @@ impl Processes {
 }
 
 /// Sends the output of a process from the start. Only real guests use offsets.
-async fn attach(process: Process, ask: Attach, channel: &mut Channel) {
-    let start = Position { offset: ask.offset }.frame(channel.number);
+async fn attach(process: ProcessReport, ask: AttachProcess, channel: &mut FakeChannel) {
+    let start = OutputPosition { offset: ask.offset }.frame(channel.number);
     if channel.data(start).await.is_some() {
         return cancelled(channel).await;
     }
@@ -90,7 +92,7 @@ async fn attach(process: Process, ask: Attach, channel: &mut Channel) {
         None => String::new(),
     };
     while !said.is_empty() {
-        let piece = Frame::new(channel.number, Kind::Stdout, Bytes::from(said.clone()));
+        let piece = Frame::new(channel.number, FrameKind::Stdout, Bytes::from(said.clone()));
         if channel.data(piece).await.is_some() || channel.out.is_closed() {
             return cancelled(channel).await;
         }
@@ -99,15 +101,16 @@ async fn attach(process: Process, ask: Attach, channel: &mut Channel) {
         }
     }
     if process.ended.is_none() && ask.follow {
-        while channel.next().await.is_some_and(|frame| frame.kind != Kind::Cancel) {}
+        while channel.next().await.is_some_and(|frame| frame.kind != FrameKind::Cancel) {}
         return cancelled(channel).await;
     }
     channel.say(process).await;
 }
 
-fn described(id: u64, command: &str) -> Process {
-    let ended = command.starts_with("echo ").then_some(Ended { code: 0, signal: None, timed_out: false, at_ms: 2 });
-    Process {
+fn described(id: u64, command: &str) -> ProcessReport {
+    let ended =
+        command.starts_with("echo ").then_some(ProcessEndReport { code: 0, signal: None, timed_out: false, at_ms: 2 });
+    ProcessReport {
         id,
         pid: 2,
         command: command.to_owned(),
@@ -121,10 +124,10 @@ fn described(id: u64, command: &str) -> Process {
     }
 }
 
-async fn missing(channel: &Channel) {
+async fn missing(channel: &FakeChannel) {
     channel.refuse(ErrorKind::Missing, "no such process").await;
 }
 
-async fn cancelled(channel: &Channel) {
+async fn cancelled(channel: &FakeChannel) {
     channel.refuse(ErrorKind::Cancelled, "cancelled").await;
 }

@@ -4,22 +4,23 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pandastack_wire_guest::{
-    ErrorKind, Exit, FRAME_BYTES_MAX, Frame, HEADER_BYTES, Kind, Message, Program, Signal, Start, Started,
+    CommandLine, ErrorKind, FRAME_BYTES_MAX, Frame, FrameKind, HEADER_BYTES, Message, ProcessExit, ProcessStarted,
+    Signal, StartProcess,
 };
 
 use super::{
-    channel::{Channel, Out},
-    connection::Verdict,
+    channel::{FakeChannel, LinkOutput},
+    connection::AfterRequest,
 };
 
 /// Output of `yes` per write.
 const YES_BYTES: usize = 16 * 1024;
 
 /// Runs a program to its end or to its timeout.
-pub(super) async fn run(start: Start, mut channel: Channel) -> Verdict {
+pub(super) async fn run(start: StartProcess, mut channel: FakeChannel) -> AfterRequest {
     let words: Vec<String> = match start.program {
-        Program::Shell(text) => text.split_whitespace().map(str::to_owned).collect(),
-        Program::Argv(words) => words,
+        CommandLine::Shell(text) => text.split_whitespace().map(str::to_owned).collect(),
+        CommandLine::Argv(words) => words,
     };
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     if let ["printenv", name] = words[..] {
@@ -31,9 +32,9 @@ pub(super) async fn run(start: Start, mut channel: Channel) -> Verdict {
         ["true" | "false" | "cat" | "yes" | "overrun" | "nonsense" | "hang-up"] | ["sleep", _] | ["echo", ..]
     ) {
         channel.refuse(ErrorKind::Missing, "no such program").await;
-        return Verdict::GoOn;
+        return AfterRequest::GoOn;
     }
-    channel.say(Started { pid: 2 }).await;
+    channel.say(ProcessStarted { pid: 2 }).await;
     let clock = channel.script.clock.clone();
     let deadline = async {
         match start.deadline_ms {
@@ -43,30 +44,30 @@ pub(super) async fn run(start: Start, mut channel: Channel) -> Verdict {
     };
     let (end, verdict) = tokio::select! {
         (end, verdict) = program(&words, &mut channel) => (end, verdict),
-        () = deadline => (End::Exit(Exit { code: 143, timed_out: true, signal: Some(15) }), Verdict::GoOn),
+        () = deadline => (ProgramEnd::Exit(ProcessExit { code: 143, timed_out: true, signal: Some(15) }), AfterRequest::GoOn),
     };
     match end {
-        End::Exit(exit) => channel.say(exit).await,
-        End::Cancelled => channel.refuse(ErrorKind::Cancelled, "cancelled").await,
+        ProgramEnd::Exit(exit) => channel.say(exit).await,
+        ProgramEnd::Cancelled => channel.refuse(ErrorKind::Cancelled, "cancelled").await,
     }
     verdict
 }
 
-enum End {
-    Exit(Exit),
+enum ProgramEnd {
+    Exit(ProcessExit),
     Cancelled,
 }
 
-fn exit(code: i32) -> End {
-    End::Exit(Exit { code, timed_out: false, signal: None })
+fn exit(code: i32) -> ProgramEnd {
+    ProgramEnd::Exit(ProcessExit { code, timed_out: false, signal: None })
 }
 
-async fn program(words: &[&str], channel: &mut Channel) -> (End, Verdict) {
+async fn program(words: &[&str], channel: &mut FakeChannel) -> (ProgramEnd, AfterRequest) {
     let end = match words {
         ["false"] => exit(1),
         ["echo", text @ ..] => {
             let line = Bytes::from(format!("{}\n", text.join(" ")));
-            let stopped = channel.data(Frame::new(channel.number, Kind::Stdout, line)).await;
+            let stopped = channel.data(Frame::new(channel.number, FrameKind::Stdout, line)).await;
             stopped.map_or_else(|| exit(0), ended_by)
         }
         ["sleep", seconds] => sleep(seconds.parse().unwrap_or(0), channel).await,
@@ -76,31 +77,31 @@ async fn program(words: &[&str], channel: &mut Channel) -> (End, Verdict) {
         ["nonsense"] => {
             let mut header = [0; HEADER_BYTES];
             header[8] = 99;
-            let _ = channel.out.send(Out::Raw(header.to_vec())).await;
+            let _ = channel.out.send(LinkOutput::Raw(header.to_vec())).await;
             std::future::pending().await
         }
-        ["hang-up"] => return (End::Cancelled, Verdict::HangUp),
+        ["hang-up"] => return (ProgramEnd::Cancelled, AfterRequest::HangUp),
         _ => exit(0),
     };
-    (end, Verdict::GoOn)
+    (end, AfterRequest::GoOn)
 }
 
-async fn sleep(seconds: u64, channel: &mut Channel) -> End {
+async fn sleep(seconds: u64, channel: &mut FakeChannel) -> ProgramEnd {
     let clock = channel.script.clock.clone();
     tokio::select! {
         () = clock.sleep(Duration::from_secs(seconds)) => exit(0),
-        frame = channel.next() => frame.map_or(End::Cancelled, ended_by),
+        frame = channel.next() => frame.map_or(ProgramEnd::Cancelled, ended_by),
     }
 }
 
-async fn cat(channel: &mut Channel) -> End {
+async fn cat(channel: &mut FakeChannel) -> ProgramEnd {
     while let Some(frame) = channel.next().await {
-        if frame.kind != Kind::Stdin {
+        if frame.kind != FrameKind::Stdin {
             return ended_by(frame);
         }
         let (payload, last) = (frame.payload.clone(), frame.flags.is_end());
         if !payload.is_empty()
-            && let Some(stop) = channel.data(Frame::new(channel.number, Kind::Stdout, payload.clone())).await
+            && let Some(stop) = channel.data(Frame::new(channel.number, FrameKind::Stdout, payload.clone())).await
         {
             return ended_by(stop);
         }
@@ -109,38 +110,38 @@ async fn cat(channel: &mut Channel) -> End {
             return exit(0);
         }
     }
-    End::Cancelled
+    ProgramEnd::Cancelled
 }
 
-async fn yes(channel: &mut Channel) -> End {
+async fn yes(channel: &mut FakeChannel) -> ProgramEnd {
     let lines = Bytes::from("y\n".repeat(YES_BYTES / 2));
     loop {
-        if let Some(stop) = channel.data(Frame::new(channel.number, Kind::Stdout, lines.clone())).await {
+        if let Some(stop) = channel.data(Frame::new(channel.number, FrameKind::Stdout, lines.clone())).await {
             return ended_by(stop);
         }
         if channel.out.is_closed() {
-            return End::Cancelled;
+            return ProgramEnd::Cancelled;
         }
     }
 }
 
 /// Sends without credit until the connection is gone.
-async fn overrun(channel: &mut Channel) -> End {
+async fn overrun(channel: &mut FakeChannel) -> ProgramEnd {
     let full = Bytes::from(vec![0; FRAME_BYTES_MAX]);
     let tiny = Bytes::from_static(b"x");
     for payload in std::iter::once(full).chain(std::iter::repeat(tiny)) {
-        let frame = Frame::new(channel.number, Kind::Stdout, payload);
-        if channel.out.send(Out::Frame(frame)).await.is_err() {
+        let frame = Frame::new(channel.number, FrameKind::Stdout, payload);
+        if channel.out.send(LinkOutput::Frame(frame)).await.is_err() {
             break;
         }
     }
-    End::Cancelled
+    ProgramEnd::Cancelled
 }
 
 /// How a program ends when the host sends a frame other than data.
-fn ended_by(frame: Frame) -> End {
+fn ended_by(frame: Frame) -> ProgramEnd {
     match frame.kind {
-        Kind::Signal => exit(128 + Signal::parse(&frame.payload).map_or(9, |signal| signal.number)),
-        _ => End::Cancelled,
+        FrameKind::Signal => exit(128 + Signal::parse(&frame.payload).map_or(9, |signal| signal.number)),
+        _ => ProgramEnd::Cancelled,
     }
 }

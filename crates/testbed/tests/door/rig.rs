@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pandastack_control::{Control, ControlSettings, Reach, TelemetrySettings, WebhookSettings, start_telemetry};
+use pandastack_control::{
+    AddressPolicy, Control, ControlSettings, TelemetrySettings, WebhookSettings, start_telemetry,
+};
 use pandastack_edge::{Edge, ServeSettings, serve_with};
 use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
 use pandastack_testbed::{FakeBed, with_fake_bed};
@@ -62,7 +64,8 @@ async fn with_door_telling(
         let spans = telemetry.map(|telemetry| start_telemetry(telemetry, &collecting));
         let connections = settings.places();
         let control = control.with_spans(spans.clone()).with_connections(connections.clone()).with_followers(FOLLOWERS);
-        let control = control.with_webhooks(WebhookSettings { reach: Reach::Private, ..WebhookSettings::default() });
+        let control =
+            control.with_webhooks(WebhookSettings { reach: AddressPolicy::Private, ..WebhookSettings::default() });
         control.bootstrap(Some(KEY.into())).await.unwrap();
         control.ensure_key(&WorkspaceId("other".into()), OTHER_KEY, "test").await.unwrap();
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());

@@ -2,7 +2,7 @@
 //! for one.
 
 use pandastack_kit::trace::SpanQueue;
-use pandastack_testbed::{Collector, PATIENCE, Reception, SeenSpan, wait_for};
+use pandastack_testbed::{CollectedSpan, Collector, CollectorMode, PATIENCE, wait_for};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -20,14 +20,14 @@ async fn traced(door: &Door<'_>, method: Method, path: &str, body: Value) -> Val
 }
 
 /// The span of the request with this method and route.
-async fn request(collector: &Collector, name: &str) -> SeenSpan {
+async fn request(collector: &Collector, name: &str) -> CollectedSpan {
     let span = collector.wait_span(name, |span| span.name == name).await;
     assert_eq!((span.trace.as_str(), span.parent.as_str(), span.kind), (TRACE, PARENT, 2), "{span:?}");
     span
 }
 
 /// The span of this name below another.
-async fn below(collector: &Collector, above: &SeenSpan, name: &str) -> SeenSpan {
+async fn below(collector: &Collector, above: &CollectedSpan, name: &str) -> CollectedSpan {
     let span = collector.wait_span(name, |span| span.name == name && span.parent == above.span).await;
     assert_eq!((span.trace.as_str(), span.kind), (TRACE, 1), "{span:?}");
     span
@@ -35,7 +35,7 @@ async fn below(collector: &Collector, above: &SeenSpan, name: &str) -> SeenSpan 
 
 #[tokio::test]
 async fn a_request_is_a_span_of_its_callers_trace_and_what_it_did_is_below_it() {
-    let collector = Collector::start(Reception::Takes).await.unwrap();
+    let collector = Collector::start(CollectorMode::Takes).await.unwrap();
     with_traced_door(&collector.url, async |door| {
         let made = traced(door, Method::POST, "/v1/sandboxes", json!({"template": "mini", "persistent": true})).await;
         let id = made["id"].as_str().unwrap();
@@ -92,7 +92,7 @@ async fn a_request_is_a_span_of_its_callers_trace_and_what_it_did_is_below_it() 
 
 #[tokio::test]
 async fn who_records_nothing_is_not_recorded_and_refusals_are_no_failures() {
-    let collector = Collector::start(Reception::Takes).await.unwrap();
+    let collector = Collector::start(CollectorMode::Takes).await.unwrap();
     with_traced_door(&collector.url, async |door| {
         let id = door.sandbox().await;
         let path = format!("/v1/sandboxes/{id}/exec");
@@ -118,9 +118,9 @@ async fn who_records_nothing_is_not_recorded_and_refusals_are_no_failures() {
 
 #[tokio::test]
 async fn a_collector_that_is_away_or_stands_still_costs_no_request_and_no_end() {
-    let stalling = Collector::start(Reception::Stalls).await.unwrap();
+    let stalling = Collector::start(CollectorMode::Stalls).await.unwrap();
     // The server at this address is gone.
-    let away = Collector::start(Reception::Takes).await.unwrap().url.clone();
+    let away = Collector::start(CollectorMode::Takes).await.unwrap().url.clone();
     for url in [&stalling.url, &away] {
         let mut counts: Option<SpanQueue> = None;
         with_traced_door(url, async |door| {
@@ -138,7 +138,7 @@ async fn a_collector_that_is_away_or_stands_still_costs_no_request_and_no_end() 
 
 #[tokio::test]
 async fn a_batch_is_sent_again_if_that_may_help_and_what_is_refused_is_counted() {
-    let collector = Collector::start(Reception::Answers(400)).await.unwrap();
+    let collector = Collector::start(CollectorMode::Answers(400)).await.unwrap();
     with_traced_door(&collector.url, async |door| {
         let counted = async |line: &str| {
             let (_, text) = answer(door.http.get(format!("{}/metrics", door.url))).await;
@@ -148,10 +148,10 @@ async fn a_batch_is_sent_again_if_that_may_help_and_what_is_refused_is_counted()
         let dropped = "pandastack_spans_total{of=\"dropped\"} 1";
         wait_for("a refused span is counted", PATIENCE, async || counted(dropped).await).await;
         assert_eq!(collector.sent().len(), 1, "asking again would not help");
-        collector.behave(Reception::Answers(503));
+        collector.set_mode(CollectorMode::Answers(503));
         door.get("/v1/sandboxes").await;
         wait_for("it is tried", PATIENCE, async || (collector.sent().len() > 1).then_some(())).await;
-        collector.behave(Reception::Takes);
+        collector.set_mode(CollectorMode::Takes);
         let exported = "pandastack_spans_total{of=\"exported\"} 1";
         wait_for("it is taken in the end", PATIENCE, async || counted(exported).await).await;
         counted(dropped).await.expect("nothing more was dropped");
@@ -161,8 +161,8 @@ async fn a_batch_is_sent_again_if_that_may_help_and_what_is_refused_is_counted()
 
 #[tokio::test]
 async fn an_event_names_the_trace_of_the_request_that_it_happened_for() {
-    let receiver = Collector::start(Reception::Takes).await.unwrap();
-    let collector = Collector::start(Reception::Takes).await.unwrap();
+    let receiver = Collector::start(CollectorMode::Takes).await.unwrap();
+    let collector = Collector::start(CollectorMode::Takes).await.unwrap();
     with_traced_door(&collector.url, async |door| {
         door.make("/v1/webhooks", json!({"url": receiver.url, "events": ["*"]})).await;
         // Waits for each event before the next request: events of a sandbox that is deleted

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use pandastack_host::{HostSettings, MemorySource};
-use pandastack_model::{Bytes, FaultKind, SandboxId, SandboxState};
-use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
-use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_model::{ByteSize, FaultKind, SandboxId, SandboxState};
+use pandastack_testbed::{FakeBed, FakeHostState, wait_for, with_fake_bed};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::HostPort;
 
 use crate::{SOON, fork_of};
@@ -17,7 +17,7 @@ async fn check_refused(settings: HostSettings, expected: (FaultKind, &str)) {
         let fault = bed.ensure(id).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), expected, "{fault}");
         assert_eq!(bed.host.observe(id).await, None);
-        assert_eq!(bed.driver.faults().calls(Step::Restore), 0, "a machine was made for a refused create");
+        assert_eq!(bed.driver.faults().calls(DriverCall::Restore), 0, "a machine was made for a refused create");
         assert_eq!(bed.audited().await, (1, 0));
         bed.is_idle().await;
     })
@@ -26,7 +26,7 @@ async fn check_refused(settings: HostSettings, expected: (FaultKind, &str)) {
 
 #[tokio::test]
 async fn memory_kept_in_reserve_is_not_given_out() {
-    let settings = HostSettings { memory_reserve: Bytes::gib(1 << 20), ..FakeBed::settings() };
+    let settings = HostSettings { memory_reserve: ByteSize::gib(1 << 20), ..FakeBed::settings() };
     check_refused(settings, (FaultKind::Busy, "host.full")).await;
 }
 
@@ -37,13 +37,13 @@ async fn more_memory_than_allowed_is_not_promised() {
 
 #[tokio::test]
 async fn disk_kept_in_reserve_is_not_given_out() {
-    let settings = HostSettings { disk_reserve: Bytes::gib(1 << 20), ..FakeBed::settings() };
+    let settings = HostSettings { disk_reserve: ByteSize::gib(1 << 20), ..FakeBed::settings() };
     check_refused(settings, (FaultKind::Storage, "host.storage")).await;
 }
 
 /// A host that does not overcommit memory, with space for three machines.
 async fn three_fit(standby: usize) -> FakeBed {
-    let ground = FakeGround::make().await.unwrap();
+    let ground = FakeHostState::make().await.unwrap();
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
     let total: u64 = meminfo.split_whitespace().nth(1).unwrap().parse().unwrap();
     let path = ground.mini().join("manifest.json");
@@ -117,8 +117,8 @@ async fn standby_machines_give_way() {
 /// Removing a machine frees no disk space.
 #[tokio::test]
 async fn standby_machines_do_not_give_way_when_the_disk_is_full() {
-    let ground = Arc::new(FakeGround::with_small_volume(32 << 20).await.unwrap());
-    let settings = HostSettings { disk_reserve: Bytes::mib(4), standby: 2, ..FakeBed::settings() };
+    let ground = Arc::new(FakeHostState::with_small_volume(32 << 20).await.unwrap());
+    let settings = HostSettings { disk_reserve: ByteSize::mib(4), standby: 2, ..FakeBed::settings() };
     let bed = FakeBed::start_over(ground.clone(), settings).await.unwrap();
     let filled = async || (bed.host.status().await.standby == 2).then_some(());
     wait_for("the shelf", SOON, filled).await;
@@ -140,16 +140,16 @@ async fn standby_machines_do_not_give_way_when_the_disk_is_full() {
 
 /// A memory source where each live machine uses the size of a process, with space for one and a
 /// little more.
-fn room_for_one(ground: &FakeGround) -> MemorySource {
+fn room_for_one(ground: &FakeHostState) -> MemorySource {
     let driver = ground.driver.clone();
-    let free = move || Bytes::mib(60).get().saturating_sub(driver.live().len() as u64 * Bytes::mib(48).get());
-    MemorySource::new(move || (Bytes::gib(8), Bytes::new(free())))
+    let free = move || ByteSize::mib(60).get().saturating_sub(driver.live().len() as u64 * ByteSize::mib(48).get());
+    MemorySource::new(move || (ByteSize::gib(8), ByteSize::new(free())))
 }
 
 #[tokio::test]
 async fn processes_that_wait_give_way_whatever_their_shape() {
-    let ground = Arc::new(FakeGround::make().await.unwrap());
-    let (memory, memory_reserve) = (Some(room_for_one(&ground)), Bytes::new(0));
+    let ground = Arc::new(FakeHostState::make().await.unwrap());
+    let (memory, memory_reserve) = (Some(room_for_one(&ground)), ByteSize::new(0));
     let settings = HostSettings { blanks: 1, memory, memory_reserve, ..FakeBed::settings() };
     let bed = FakeBed::start_over(ground.clone(), settings).await.unwrap();
     let waits = async || (bed.host.status().await.blanks == 1).then_some(());
@@ -173,11 +173,11 @@ async fn processes_that_wait_give_way_whatever_their_shape() {
 #[tokio::test]
 async fn the_reserve_holds_when_many_are_asked_for_at_once() {
     let reserve = FakeBed::settings().memory_reserve;
-    let memory = MemorySource::new(move || (Bytes::gib(8), Bytes::new(reserve.get() + Bytes::mib(72).get())));
+    let memory = MemorySource::new(move || (ByteSize::gib(8), ByteSize::new(reserve.get() + ByteSize::mib(72).get())));
     with_fake_bed(HostSettings { memory: Some(memory), ..FakeBed::settings() }, async |bed| {
-        bed.driver.faults().plan(When::Every(Step::Restore), Trouble::Hang);
+        bed.driver.faults().plan(FaultedCalls::Every(DriverCall::Restore), FaultEffect::Hang);
         let others = async {
-            let held = async || (bed.driver.faults().calls(Step::Restore) == 1).then_some(());
+            let held = async || (bed.driver.faults().calls(DriverCall::Restore) == 1).then_some(());
             wait_for("the first is being started", SOON, held).await;
             for _ in 0..2 {
                 let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
@@ -188,7 +188,7 @@ async fn the_reserve_holds_when_many_are_asked_for_at_once() {
         let (first, ()) = tokio::join!(bed.ensure(SandboxId::random()), others);
         first.unwrap();
         // Its process runs and uses its memory. A machine that cannot be started uses none.
-        bed.driver.faults().plan(When::Nth(Step::Restore, 1), Trouble::Fail);
+        bed.driver.faults().plan(FaultedCalls::Nth(DriverCall::Restore, 1), FaultEffect::Fail);
         assert_eq!(bed.ensure(SandboxId::random()).await.unwrap_err().code, "machine.start");
         bed.ensure(SandboxId::random()).await.unwrap();
     })
@@ -201,7 +201,7 @@ async fn adopted_machines_count() {
     for _ in 0..3 {
         bed.create().await;
     }
-    bed.host.close_as(pandastack_host::Leave::Running).await;
+    bed.host.close_as(pandastack_host::ShutdownMode::Running).await;
     let settings = HostSettings { overcommit_percent: 100, ..FakeBed::settings() };
     let bed = FakeBed::start_over(bed.ground.clone(), settings).await.unwrap();
     assert_eq!(bed.ensure(SandboxId::random()).await.unwrap_err().code, "host.full");

@@ -9,12 +9,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use pandastack_host::{HostSettings, Ledger, Record, VolumeUse, net::SLOTS_MAX};
+use pandastack_host::{HostSettings, Ledger, SandboxRecord, VolumeUse, net::SLOTS_MAX};
 use pandastack_model::{LayerId, MachineId, SandboxId, SandboxState, VolumeId};
-use pandastack_sys::cgroup::{Hierarchy, Limits};
-use pandastack_testbed::{FakeBed, FakeGround, Leftovers, alarms, spec, wait_for, with_fake_bed, with_small_fake_bed};
+use pandastack_sys::cgroup::{CgroupHierarchy, CgroupLimits};
+use pandastack_testbed::{
+    FakeBed, FakeHostState, InstanceLeftovers, alarms, spec, wait_for, with_fake_bed, with_small_fake_bed,
+};
 use pandastack_vmm::group_of;
-use pandastack_wire_fleet::{Hold, HostPort, SealAsk};
+use pandastack_wire_fleet::{HostPort, LayerHold, SealParams};
 
 use crate::SOON;
 
@@ -60,12 +62,12 @@ async fn what_other_users_could_read_is_named_and_closed() {
     .await;
 }
 
-async fn ledger(ground: &FakeGround) -> Ledger {
+async fn ledger(ground: &FakeHostState) -> Ledger {
     Ledger::open(&ground.ledger()).await.unwrap()
 }
 
 /// A name for a namespace or link in the host's name range that is not in use.
-async fn stray_name(ground: &FakeGround) -> String {
+async fn stray_name(ground: &FakeHostState) -> String {
     let network = ground.leftovers().await.unwrap().network;
     let anchor = network.iter().find_map(|name| name.strip_suffix("net")).expect("a host has its anchor");
     format!("{anchor}{}", SLOTS_MAX - 1)
@@ -75,13 +77,13 @@ fn ip(words: &[&str]) {
     assert!(Command::new("ip").args(words).status().unwrap().success(), "{words:?}");
 }
 
-fn plant_disk(ground: &FakeGround) -> String {
+fn plant_disk(ground: &FakeHostState) -> String {
     let name = MachineId::random().to_string();
     std::fs::write(ground.layers.disk(&name), "a disk").unwrap();
     format!("disk {name} is not in the ledger")
 }
 
-fn plant_folder(ground: &FakeGround) -> (PathBuf, String) {
+fn plant_folder(ground: &FakeHostState) -> (PathBuf, String) {
     let name = MachineId::random().to_string();
     let folder = ground.run_root.join(&name);
     std::fs::create_dir_all(folder.join("deep")).unwrap();
@@ -89,7 +91,7 @@ fn plant_folder(ground: &FakeGround) -> (PathBuf, String) {
 }
 
 /// A process that looks like a machine's and waits for input that never comes.
-fn plant_process(ground: &FakeGround) -> (Child, String) {
+fn plant_process(ground: &FakeHostState) -> (Child, String) {
     let name = MachineId::random().to_string();
     let socket = ground.run_root.join(&name).join("socket");
     let mut waiting = Command::new("sh");
@@ -129,8 +131,8 @@ async fn a_process_of_no_machine_is_ended() {
 async fn a_control_group_of_no_machine_is_removed() {
     with_quiet_bed(async |bed| {
         let name = MachineId::random().to_string();
-        let limits = Limits { cpu_percent: 100, memory_bytes: 1 << 26, pids: 16 };
-        Hierarchy::find().unwrap().group(&group_of(&bed.run_root.join(&name))).limit(&limits).unwrap();
+        let limits = CgroupLimits { cpu_percent: 100, memory_bytes: 1 << 26, pids: 16 };
+        CgroupHierarchy::find().unwrap().group(&group_of(&bed.run_root.join(&name))).limit(&limits).unwrap();
         named_and_gone(bed, &[format!("control group of machine {name} is not in the ledger")]).await;
         assert_eq!(bed.leftovers().await.unwrap().groups, [""; 0]);
     })
@@ -180,7 +182,7 @@ async fn a_layer_without_a_line_and_a_line_without_a_layer_are_removed() {
     with_quiet_bed(async |bed| {
         let (id, _) = bed.create().await;
         let (unrecorded, missing) = (LayerId::random(), LayerId::random());
-        bed.host.seal(id, SealAsk { layer: unrecorded, hold: Hold::Kept }).await.unwrap();
+        bed.host.seal(id, SealParams { layer: unrecorded, hold: LayerHold::Kept }).await.unwrap();
         let ledger = ledger(bed).await;
         ledger.layer_gone(unrecorded).await.unwrap();
         ledger.sealing(missing, id).await.unwrap();
@@ -214,7 +216,7 @@ async fn a_kept_layer_that_is_not_there_is_named_again_and_again() {
 async fn a_use_of_a_volume_by_nobody_is_ended() {
     with_quiet_bed(async |bed| {
         let (volume, user) = (VolumeId::random(), SandboxId::random());
-        bed.host.make_volume(volume, pandastack_model::Bytes::mib(16)).await.unwrap();
+        bed.host.make_volume(volume, pandastack_model::ByteSize::mib(16)).await.unwrap();
         let ledger = ledger(bed).await;
         let used = VolumeUse { volume, path: "/data".to_owned(), slot: "rw0".parse().unwrap() };
         ledger.claim_volumes(user, &[used]).await.unwrap();
@@ -274,7 +276,7 @@ async fn a_sandbox_that_nobody_drives_is_named_again_and_again() {
         for state in [SandboxState::Running, SandboxState::Paused] {
             let (ledger, id, machine) = (ledger(bed).await, SandboxId::random(), MachineId::random());
             ledger.wanted(id, 1, &spec("mini")).await.unwrap();
-            ledger.record(id, &Record { state, layer: None, secret: Some(vec![1]) }).await.unwrap();
+            ledger.record(id, &SandboxRecord { state, layer: None, secret: Some(vec![1]) }).await.unwrap();
             ledger.intend(machine, "gone", None).await.unwrap();
             ledger.assigned(machine, id).await.unwrap();
             let folder = bed.run_root.join(machine.to_string());
@@ -325,7 +327,7 @@ async fn a_leak_goes_without_anybody_asking() {
 /// Resources found at start have no owner. They are removed before the first request.
 #[tokio::test]
 async fn leaks_of_an_earlier_process_are_gone_after_the_start() {
-    let ground = Arc::new(FakeGround::make().await.unwrap());
+    let ground = Arc::new(FakeHostState::make().await.unwrap());
     let bed = FakeBed::start_over(ground.clone(), FakeBed::settings()).await.unwrap();
     let slot = stray_name(&bed).await;
     bed.host.close().await;
@@ -352,5 +354,5 @@ async fn leaks_of_an_earlier_process_are_gone_after_the_start() {
     assert!(!folder.exists());
     reaped.join().unwrap();
     bed.host.close().await;
-    assert_eq!(ground.leftovers().await.unwrap(), Leftovers::default());
+    assert_eq!(ground.leftovers().await.unwrap(), InstanceLeftovers::default());
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pandastack_host::HostSettings;
 use pandastack_model::{MachineId, SandboxId, SandboxState};
-use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
-use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_testbed::{FakeBed, FakeHostState, wait_for, with_fake_bed};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::HostPort;
 
 use crate::{SOON, fork_of};
@@ -63,9 +63,9 @@ async fn a_process_that_died_or_fails_while_it_waits_costs_nobody_anything() {
         filled(bed, 1).await;
         let disks = bed.layers.disks();
         assert!(dead.iter().all(|machine| !disks.contains(&machine.to_string())), "a dead one kept its disk");
-        bed.driver.faults().plan(When::Nth(Step::Restore, 1), Trouble::Fail);
+        bed.driver.faults().plan(FaultedCalls::Nth(DriverCall::Restore, 1), FaultEffect::Fail);
         let second = bed.ensure(SandboxId::random()).await.unwrap();
-        assert_eq!(bed.driver.faults().struck(), 1);
+        assert_eq!(bed.driver.faults().faults_applied(), 1);
         filled(bed, 2).await;
         for view in [first, second] {
             assert_eq!(bed.state(view.id).await, Some(SandboxState::Running));
@@ -92,7 +92,7 @@ async fn a_refused_create_leaves_nothing_of_a_process_that_waited() {
 #[test]
 fn processes_that_waited_for_a_host_that_was_cut_off_are_ended() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let ground = runtime().block_on(async { Arc::new(FakeGround::make().await.unwrap()) });
+    let ground = runtime().block_on(async { Arc::new(FakeHostState::make().await.unwrap()) });
     let first = runtime();
     let before = first.block_on(async {
         let bed = FakeBed::start_over(ground.clone(), with_blanks()).await.unwrap();

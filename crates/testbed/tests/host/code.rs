@@ -5,14 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use pandastack_model::{CodeLanguage, FaultKind, SandboxId};
-use pandastack_testbed::{FakeBed, Manner, wait_for, with_fake_bed};
-use pandastack_wire_fleet::{CellAsk, CellEnd, CellEvent, ExecEvent, HostPort};
+use pandastack_testbed::{FakeBed, HandshakeBehaviour, wait_for, with_fake_bed};
+use pandastack_wire_fleet::{CellEnd, CellEvent, CellParams, ExecEvent, HostPort};
 
 use crate::SOON;
 
 async fn cell(bed: &FakeBed, id: SandboxId, session: &str, code: &str) -> Vec<CellEvent> {
     let (session, code) = (session.parse().unwrap(), Bytes::from(code.to_owned()));
-    let cell = bed.host.run_cell(id, CellAsk { session, code, limit: Duration::from_secs(60) }).await.unwrap();
+    let cell = bed.host.run_cell(id, CellParams { session, code, limit: Duration::from_secs(60) }).await.unwrap();
     cell.collect().await
 }
 
@@ -57,7 +57,7 @@ async fn a_cell_nobody_waits_for_is_cancelled() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
         let (session, code) = ("one".parse().unwrap(), Bytes::from_static(b"for ever"));
-        let ask = CellAsk { session, code, limit: Duration::from_secs(60) };
+        let ask = CellParams { session, code, limit: Duration::from_secs(60) };
         drop(bed.host.run_cell(id, ask).await.unwrap());
         wait_for("the cell's end", SOON, async || (bed.script.sent() > 0).then_some(())).await;
     })
@@ -68,7 +68,7 @@ async fn a_cell_nobody_waits_for_is_cancelled() {
 #[tokio::test]
 async fn an_older_guest_is_not_asked() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        bed.script.behave(Manner::Older);
+        bed.script.set_behaviour(HandshakeBehaviour::Older);
         let (id, _) = bed.create().await;
         let fault = bed.host.open_code(id, &"one".parse().unwrap(), CodeLanguage::Python).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "session.unsupported"));

@@ -9,13 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pandastack_host::{HostSettings, Leave};
+use pandastack_host::{HostSettings, ShutdownMode};
 use pandastack_model::{LayerId, MachineId, SandboxId, SandboxState};
-use pandastack_sys::cgroup::{Hierarchy, Limits};
-use pandastack_testbed::{FakeBed, FakeGround, spec, wait_for};
+use pandastack_sys::cgroup::{CgroupHierarchy, CgroupLimits};
+use pandastack_testbed::{FakeBed, FakeHostState, spec, wait_for};
 use pandastack_vmm::{MachineLimits, group_of};
-use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{Hold, HostPort, SealAsk};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
+use pandastack_wire_fleet::{HostPort, LayerHold, SealParams};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{SOON, fork_of};
@@ -71,7 +71,7 @@ struct Scene {
 
 /// State with three untouched sandboxes: one runs, one is paused, one sleeps.
 struct World {
-    ground: Arc<FakeGround>,
+    ground: Arc<FakeHostState>,
     running: SandboxId,
     paused: SandboxId,
     asleep: SandboxId,
@@ -82,7 +82,7 @@ pub(crate) fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-pub(crate) async fn host(ground: &Arc<FakeGround>) -> FakeBed {
+pub(crate) async fn host(ground: &Arc<FakeHostState>) -> FakeBed {
     FakeBed::start_over(ground.clone(), FakeBed::settings()).await.unwrap()
 }
 
@@ -102,7 +102,7 @@ impl World {
     fn new() -> Self {
         let runtime = runtime();
         let world = runtime.block_on(async {
-            let ground = Arc::new(FakeGround::make().await.unwrap());
+            let ground = Arc::new(FakeHostState::make().await.unwrap());
             let bed = host(&ground).await;
             let (running, paused, asleep) = (noted(&bed).await, noted(&bed).await, noted(&bed).await);
             bed.host.pause(paused).await.unwrap();
@@ -179,13 +179,17 @@ async fn prepare(bed: &FakeBed, operation: Operation) -> Scene {
 
 /// Returns whether the operation ended before the cut.
 async fn run_until(bed: &FakeBed, scene: &Scene, cut: Cut) -> bool {
-    let struck = bed.driver.faults().struck();
+    let struck = bed.driver.faults().faults_applied();
     let due = async {
         match cut {
             Cut::Call(_) | Cut::Stop => {
-                let when = if let Cut::Call(nth) = cut { When::Call(nth) } else { When::Nth(Step::Stop, 1) };
-                bed.driver.faults().plan(when, Trouble::Hang);
-                let hangs = async || (bed.driver.faults().struck() > struck).then_some(());
+                let when = if let Cut::Call(nth) = cut {
+                    FaultedCalls::Call(nth)
+                } else {
+                    FaultedCalls::Nth(DriverCall::Stop, 1)
+                };
+                bed.driver.faults().plan(when, FaultEffect::Hang);
+                let hangs = async || (bed.driver.faults().faults_applied() > struck).then_some(());
                 wait_for("the cut", SOON * 2, hangs).await;
             }
             Cut::Begun => tokio::task::yield_now().await,
@@ -210,7 +214,9 @@ impl Scene {
                 }
                 bed.host.fork(ask).await.map(drop)
             }
-            Operation::Seal => bed.host.seal(self.id, SealAsk { layer: self.layer, hold: Hold::Kept }).await.map(drop),
+            Operation::Seal => {
+                bed.host.seal(self.id, SealParams { layer: self.layer, hold: LayerHold::Kept }).await.map(drop)
+            }
             Operation::Sleep => bed.host.sleep(self.id).await.map(drop),
             Operation::Wake => bed.host.wake(self.id).await.map(drop),
             Operation::Pause => bed.host.pause(self.id).await.map(drop),
@@ -365,10 +371,10 @@ fn operations_are_cut_off_at_swept_moments() {
 fn a_start_is_cut_off_at_every_call() {
     let world = World::new();
     for nth in 1..CALLS_MAX {
-        let (runtime, struck) = (runtime(), world.ground.driver.faults().struck());
-        world.ground.driver.faults().plan(When::Call(nth), Trouble::Hang);
+        let (runtime, struck) = (runtime(), world.ground.driver.faults().faults_applied());
+        world.ground.driver.faults().plan(FaultedCalls::Call(nth), FaultEffect::Hang);
         let started = runtime.block_on(async {
-            let hangs = async || (world.ground.driver.faults().struck() > struck).then_some(());
+            let hangs = async || (world.ground.driver.faults().faults_applied() > struck).then_some(());
             tokio::select! {
                 bed = host(&world.ground) => { drop(bed); true }
                 () = wait_for("the cut", SOON * 2, hangs) => false,
@@ -389,16 +395,16 @@ fn a_start_is_cut_off_at_every_call() {
 fn a_machine_that_cannot_be_taken_over_fails_its_sandbox_only() {
     let settings = HostSettings { launch_deadline: Duration::from_millis(600), ..FakeBed::settings() };
     let cases = [
-        (When::Nth(Step::Adopt, 1), (1, 1)),
-        (When::Nth(Step::Resume, 1), (1, 1)),
+        (FaultedCalls::Nth(DriverCall::Adopt, 1), (1, 1)),
+        (FaultedCalls::Nth(DriverCall::Resume, 1), (1, 1)),
         // A guest has until the timeout to answer, however often a dial fails.
-        (When::Nth(Step::Dial, 3), (0, 2)),
-        (When::Every(Step::Dial), (2, 0)),
+        (FaultedCalls::Nth(DriverCall::Dial, 3), (0, 2)),
+        (FaultedCalls::Every(DriverCall::Dial), (2, 0)),
     ];
     for (when, expected) in cases {
         let world = World::new();
         runtime().block_on(async {
-            world.ground.driver.faults().plan(when, Trouble::Fail);
+            world.ground.driver.faults().plan(when, FaultEffect::Fail);
             let bed = FakeBed::start_over(world.ground.clone(), settings.clone()).await.unwrap();
             world.ground.driver.faults().clear();
             let (mut failed, mut whole) = (0, 0);
@@ -457,8 +463,8 @@ fn kept_layers_outlive_a_cut_and_passing_ones_do_not() {
     let first = runtime();
     first.block_on(async {
         let bed = host(&world.ground).await;
-        bed.host.seal(world.running, SealAsk { layer: kept, hold: Hold::Kept }).await.unwrap();
-        bed.host.seal(world.running, SealAsk { layer: passing, hold: Hold::Passing }).await.unwrap();
+        bed.host.seal(world.running, SealParams { layer: kept, hold: LayerHold::Kept }).await.unwrap();
+        bed.host.seal(world.running, SealParams { layer: passing, hold: LayerHold::Passing }).await.unwrap();
         assert_eq!(bed.audited().await, (4, 2));
     });
     cut_off(first);
@@ -477,7 +483,7 @@ fn sandboxes_that_were_left_running_run_on() {
     let world = World::new();
     runtime().block_on(async {
         let bed = host(&world.ground).await;
-        bed.host.close_as(Leave::Running).await;
+        bed.host.close_as(ShutdownMode::Running).await;
         assert_eq!(world.ground.driver.live().len(), 2);
     });
     world.end();
@@ -488,7 +494,7 @@ fn sandboxes_that_were_put_to_sleep_wake() {
     let world = World::new();
     runtime().block_on(async {
         let bed = host(&world.ground).await;
-        bed.host.close_as(Leave::Sleep).await;
+        bed.host.close_as(ShutdownMode::Sleep).await;
         assert_eq!(world.ground.driver.live().len(), 0);
         let left = bed.leftovers().await.unwrap();
         assert!(left.is_empty(), "{left:?}");
@@ -511,8 +517,8 @@ fn who_cannot_be_put_to_sleep_is_left_running() {
     let world = World::new();
     runtime().block_on(async {
         let bed = host(&world.ground).await;
-        world.ground.driver.faults().plan(When::Every(Step::Save), Trouble::Fail);
-        bed.host.close_as(Leave::Sleep).await;
+        world.ground.driver.faults().plan(FaultedCalls::Every(DriverCall::Save), FaultEffect::Fail);
+        bed.host.close_as(ShutdownMode::Sleep).await;
         world.ground.driver.faults().clear();
         assert_eq!(world.ground.driver.live().len(), 2);
     });
@@ -522,7 +528,7 @@ fn who_cannot_be_put_to_sleep_is_left_running() {
 /// Standby machines have no owner after a restart: the next host makes new ones.
 #[test]
 fn standby_machines_of_a_host_that_was_cut_off_are_ended() {
-    let ground = runtime().block_on(async { Arc::new(FakeGround::make().await.unwrap()) });
+    let ground = runtime().block_on(async { Arc::new(FakeHostState::make().await.unwrap()) });
     let settings = || HostSettings { standby: 2, ..FakeBed::settings() };
     let full = async |bed: &FakeBed| {
         wait_for("the shelf", SOON, async || (bed.host.status().await.standby == 2).then_some(())).await;
@@ -545,12 +551,12 @@ fn standby_machines_of_a_host_that_was_cut_off_are_ended() {
 }
 
 /// Makes the control group of a machine, and has a process exceed its memory limit.
-fn starve(ground: &FakeGround, machine: MachineId) {
-    let group = Hierarchy::find().unwrap().group(&group_of(&ground.run_root.join(machine.to_string())));
-    group.limit(&Limits { cpu_percent: 100, memory_bytes: 64 << 20, pids: 16 }).unwrap();
+fn starve(ground: &FakeHostState, machine: MachineId) {
+    let group = CgroupHierarchy::find().unwrap().group(&group_of(&ground.run_root.join(machine.to_string())));
+    group.limit(&CgroupLimits { cpu_percent: 100, memory_bytes: 64 << 20, pids: 16 }).unwrap();
     let hungry = ["-c", "read word; exec python3 -c 'b = bytearray(200 << 20)'"];
     let mut child = Command::new("sh").args(hungry).stdin(Stdio::piped()).spawn().unwrap();
-    group.bring(child.id()).unwrap();
+    group.add_process(child.id()).unwrap();
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
     assert!(!child.wait().unwrap().success());
     assert_eq!(group.memory_kills(), 1);
@@ -561,7 +567,7 @@ fn starve(ground: &FakeGround, machine: MachineId) {
 fn a_machine_that_ran_out_of_memory_while_no_host_ran_says_so() {
     let first = runtime();
     let (ground, id, machine) = first.block_on(async {
-        let ground = Arc::new(FakeGround::make().await.unwrap());
+        let ground = Arc::new(FakeHostState::make().await.unwrap());
         let (id, machine) = host(&ground).await.create().await;
         (ground, id, machine)
     });

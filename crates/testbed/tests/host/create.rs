@@ -6,10 +6,10 @@ use std::{
 };
 
 use pandastack_host::HostSettings;
-use pandastack_model::{Bytes, FaultKind, SandboxId};
-use pandastack_testbed::{FakeBed, Manner, spec, wait_for, with_fake_bed, with_small_fake_bed};
-use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{Ensure, HostPort};
+use pandastack_model::{ByteSize, FaultKind, SandboxId};
+use pandastack_testbed::{FakeBed, HandshakeBehaviour, spec, wait_for, with_fake_bed, with_small_fake_bed};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
+use pandastack_wire_fleet::{EnsureParams, HostPort};
 
 use crate::SOON;
 
@@ -29,7 +29,7 @@ async fn check(settings: HostSettings, cause: impl FnOnce(&FakeBed), expected: (
         assert_eq!(bed.host.observe(id).await, None);
         assert_eq!(bed.host.status().await.sandboxes, 0);
         bed.driver.faults().clear();
-        bed.script.behave(Manner::Good);
+        bed.script.set_behaviour(HandshakeBehaviour::Good);
         bed.ensure(id).await.unwrap();
         bed.host.remove(id).await.unwrap();
         bed.is_idle().await;
@@ -37,82 +37,82 @@ async fn check(settings: HostSettings, cause: impl FnOnce(&FakeBed), expected: (
     .await;
 }
 
-async fn check_step(step: Step, trouble: Trouble, expected: (FaultKind, &str)) {
-    check(hasty(), |bed| bed.driver.faults().plan(When::Every(step), trouble), expected).await;
+async fn check_step(step: DriverCall, trouble: FaultEffect, expected: (FaultKind, &str)) {
+    check(hasty(), |bed| bed.driver.faults().plan(FaultedCalls::Every(step), trouble), expected).await;
 }
 
-async fn check_manner(manner: Manner, expected: (FaultKind, &str)) {
-    check(hasty(), |bed| bed.script.behave(manner), expected).await;
+async fn check_manner(manner: HandshakeBehaviour, expected: (FaultKind, &str)) {
+    check(hasty(), |bed| bed.script.set_behaviour(manner), expected).await;
 }
 
 #[tokio::test]
 async fn restore_fails() {
-    check_step(Step::Restore, Trouble::Fail, (FaultKind::Unavailable, "machine.start")).await;
+    check_step(DriverCall::Restore, FaultEffect::Fail, (FaultKind::Unavailable, "machine.start")).await;
 }
 
 #[tokio::test]
 async fn the_machine_dies_of_its_restore() {
-    check_step(Step::Restore, Trouble::Die, (FaultKind::Unavailable, "machine.start")).await;
+    check_step(DriverCall::Restore, FaultEffect::Die, (FaultKind::Unavailable, "machine.start")).await;
 }
 
 #[tokio::test]
 async fn resume_fails() {
-    check_step(Step::Resume, Trouble::Fail, (FaultKind::Unavailable, "machine.died")).await;
+    check_step(DriverCall::Resume, FaultEffect::Fail, (FaultKind::Unavailable, "machine.died")).await;
 }
 
 #[tokio::test]
 async fn the_machine_dies_of_its_resume() {
-    check_step(Step::Resume, Trouble::Die, (FaultKind::Unavailable, "machine.died")).await;
+    check_step(DriverCall::Resume, FaultEffect::Die, (FaultKind::Unavailable, "machine.died")).await;
 }
 
 #[tokio::test]
 async fn nobody_can_be_dialled() {
-    check_step(Step::Dial, Trouble::Fail, (FaultKind::Unavailable, "guest.silent")).await;
+    check_step(DriverCall::Dial, FaultEffect::Fail, (FaultKind::Unavailable, "guest.silent")).await;
 }
 
 #[tokio::test]
 async fn a_dial_hangs() {
-    check_step(Step::Dial, Trouble::Hang, (FaultKind::Unavailable, "guest.silent")).await;
+    check_step(DriverCall::Dial, FaultEffect::Hang, (FaultKind::Unavailable, "guest.silent")).await;
 }
 
 #[tokio::test]
 async fn the_machine_dies_while_it_is_dialled() {
-    check_step(Step::Dial, Trouble::Die, (FaultKind::Unavailable, "machine.died")).await;
+    check_step(DriverCall::Dial, FaultEffect::Die, (FaultKind::Unavailable, "machine.died")).await;
 }
 
 #[tokio::test]
 async fn the_guest_is_silent() {
-    check_manner(Manner::Silent, (FaultKind::Unavailable, "guest.silent")).await;
+    check_manner(HandshakeBehaviour::Silent, (FaultKind::Unavailable, "guest.silent")).await;
 }
 
 #[tokio::test]
 async fn the_guest_expects_another_secret() {
-    check_manner(Manner::OtherSecret, (FaultKind::Unavailable, "guest.confused")).await;
+    check_manner(HandshakeBehaviour::OtherSecret, (FaultKind::Unavailable, "guest.confused")).await;
 }
 
 #[tokio::test]
 async fn the_guest_refuses_its_new_life() {
-    check_manner(Manner::RefusesRebirth, (FaultKind::Unavailable, "guest.confused")).await;
+    check_manner(HandshakeBehaviour::RefusesRebirth, (FaultKind::Unavailable, "guest.confused")).await;
 }
 
 #[tokio::test]
 async fn the_guest_speaks_no_frames() {
-    check_manner(Manner::Garbage, (FaultKind::Unavailable, "guest.confused")).await;
+    check_manner(HandshakeBehaviour::Garbage, (FaultKind::Unavailable, "guest.confused")).await;
 }
 
 #[tokio::test]
 async fn the_guest_answers_something_else() {
-    check_manner(Manner::OffTopic, (FaultKind::Unavailable, "guest.confused")).await;
+    check_manner(HandshakeBehaviour::OffTopic, (FaultKind::Unavailable, "guest.confused")).await;
 }
 
 #[tokio::test]
 async fn the_guest_speaks_an_unknown_generation() {
-    check_manner(Manner::FromTheFuture, (FaultKind::Unavailable, "guest.confused")).await;
+    check_manner(HandshakeBehaviour::FromTheFuture, (FaultKind::Unavailable, "guest.confused")).await;
 }
 
 #[tokio::test]
 async fn the_guest_hangs_up() {
-    check_manner(Manner::HangsUp, (FaultKind::Unavailable, "guest.confused")).await;
+    check_manner(HandshakeBehaviour::HangsUp, (FaultKind::Unavailable, "guest.confused")).await;
 }
 
 /// Fails one driver call after the other, until a create completes without a fault.
@@ -120,11 +120,11 @@ async fn the_guest_hangs_up() {
 async fn any_call_may_fail_once() {
     with_fake_bed(hasty(), async |bed| {
         for nth in 1..20 {
-            let struck = bed.driver.faults().struck();
-            bed.driver.faults().plan(When::Call(nth), Trouble::Fail);
+            let struck = bed.driver.faults().faults_applied();
+            bed.driver.faults().plan(FaultedCalls::Call(nth), FaultEffect::Fail);
             let id = SandboxId::random();
             let outcome = bed.ensure(id).await;
-            let disturbed = bed.driver.faults().struck() > struck;
+            let disturbed = bed.driver.faults().faults_applied() > struck;
             bed.driver.faults().clear();
             if outcome.is_ok() {
                 bed.host.remove(id).await.unwrap();
@@ -179,7 +179,7 @@ async fn the_disk_cannot_be_copied() {
         std::fs::remove_file(bed.mini().join("disk")).unwrap();
         let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
         assert_eq!(fault.kind, FaultKind::Bug, "{fault}");
-        assert_eq!(bed.driver.faults().calls(Step::Restore), 1);
+        assert_eq!(bed.driver.faults().calls(DriverCall::Restore), 1);
         bed.is_idle().await;
     })
     .await;
@@ -187,11 +187,11 @@ async fn the_disk_cannot_be_copied() {
 
 #[tokio::test]
 async fn the_data_volume_is_full() {
-    let settings = HostSettings { disk_reserve: Bytes::gib(1 << 20), ..FakeBed::settings() };
+    let settings = HostSettings { disk_reserve: ByteSize::gib(1 << 20), ..FakeBed::settings() };
     with_fake_bed(settings, async |bed| {
         let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Storage, "host.storage"));
-        assert_eq!(bed.driver.faults().calls(Step::Restore), 0);
+        assert_eq!(bed.driver.faults().calls(DriverCall::Restore), 0);
         bed.is_idle().await;
     })
     .await;
@@ -200,7 +200,7 @@ async fn the_data_volume_is_full() {
 #[tokio::test]
 async fn the_template_is_unknown() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        let ask = Ensure { id: SandboxId::random(), generation: 1, spec: spec("nobody-baked-this") };
+        let ask = EnsureParams { id: SandboxId::random(), generation: 1, spec: spec("nobody-baked-this") };
         let fault = bed.host.ensure(ask).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Caller, "template.unknown"));
         assert!(fault.text.contains("pandastack template bake nobody-baked-this"), "{fault}");
@@ -217,7 +217,11 @@ async fn the_layer_is_damaged() {
             std::fs::File::options().write(true).open(bed.mini().join(file)).unwrap().write_all_at(b"!", 5).unwrap();
             let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
             assert_eq!((fault.kind, fault.code), (FaultKind::Unavailable, "template.damaged"), "{file}");
-            assert_eq!(bed.driver.faults().calls(Step::Restore), 0, "a machine was started from a damaged {file}");
+            assert_eq!(
+                bed.driver.faults().calls(DriverCall::Restore),
+                0,
+                "a machine was started from a damaged {file}"
+            );
             bed.is_idle().await;
         })
         .await;
@@ -232,7 +236,7 @@ async fn the_template_is_of_another_kind_of_host() {
         std::fs::write(&path, text.replace("\"memory\",", "\"another\",")).unwrap();
         let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
         assert_eq!(fault.code, "template.incompatible", "{fault}");
-        assert_eq!(bed.driver.faults().calls(Step::Restore), 0);
+        assert_eq!(bed.driver.faults().calls(DriverCall::Restore), 0);
         bed.is_idle().await;
     })
     .await;
@@ -242,7 +246,7 @@ async fn the_template_is_of_another_kind_of_host() {
 #[tokio::test]
 async fn the_machine_is_killed_before_its_guest_answers() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        bed.script.behave(Manner::Silent);
+        bed.script.set_behaviour(HandshakeBehaviour::Silent);
         let killing = async {
             wait_for("the guest is dialled", SOON, async || (bed.driver.links() > 0).then_some(())).await;
             bed.driver.kill(bed.driver.live()[0]);
@@ -260,11 +264,13 @@ async fn the_machine_is_killed_before_its_guest_answers() {
 #[tokio::test]
 async fn a_silent_create_can_be_removed_at_once() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        bed.script.behave(Manner::Silent);
+        bed.script.set_behaviour(HandshakeBehaviour::Silent);
         let (id, started) = (SandboxId::random(), Instant::now());
         let removal = async {
-            wait_for("the guest is dialled", SOON, async || (bed.driver.faults().calls(Step::Dial) > 0).then_some(()))
-                .await;
+            wait_for("the guest is dialled", SOON, async || {
+                (bed.driver.faults().calls(DriverCall::Dial) > 0).then_some(())
+            })
+            .await;
             bed.host.remove(id).await.unwrap();
         };
         let (created, ()) = tokio::join!(bed.ensure(id), removal);
@@ -279,11 +285,13 @@ async fn a_silent_create_can_be_removed_at_once() {
 #[tokio::test]
 async fn a_silent_create_does_not_hold_the_close_up() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        bed.script.behave(Manner::Silent);
+        bed.script.set_behaviour(HandshakeBehaviour::Silent);
         let id = SandboxId::random();
         let closing = async {
-            wait_for("the guest is dialled", SOON, async || (bed.driver.faults().calls(Step::Dial) > 0).then_some(()))
-                .await;
+            wait_for("the guest is dialled", SOON, async || {
+                (bed.driver.faults().calls(DriverCall::Dial) > 0).then_some(())
+            })
+            .await;
             tokio::time::timeout(SOON, bed.host.close()).await.expect("the close waits for the launch's deadline");
         };
         let (created, ()) = tokio::join!(bed.ensure(id), closing);

@@ -3,10 +3,10 @@
 
 use futures_util::{StreamExt, future::join_all, stream};
 use pandastack_host::HostSettings;
-use pandastack_model::{Bytes, FaultKind, LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{ByteSize, FaultKind, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState};
 use pandastack_testbed::{FakeBed, spec, wait_for, with_fake_bed, with_small_fake_bed};
-use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{Ensure, ForkAsk, Hold, HostPort, SealAsk, WriteAsk};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
+use pandastack_wire_fleet::{EnsureParams, ForkParams, HostPort, LayerHold, SealParams, WriteParams};
 
 use crate::{SOON, fork_of, ids};
 
@@ -69,14 +69,14 @@ async fn a_fork_of_a_fork_needs_its_grandparent_no_more() {
 /// siblings run.
 #[tokio::test]
 async fn a_child_that_fails_hinders_no_sibling() {
-    for step in [Step::Restore, Step::Resume] {
+    for step in [DriverCall::Restore, DriverCall::Resume] {
         for nth in 1..=3 {
             with_fake_bed(FakeBed::settings(), async |bed| {
                 let (parent, _) = bed.create().await;
                 bed.put(parent, "/note", "kept").await.unwrap();
                 // The parent's own resume after its seal comes before those of its children.
-                let nth = if step == Step::Resume { nth + 1 } else { nth };
-                bed.driver.faults().plan(When::Nth(step, nth), Trouble::Fail);
+                let nth = if step == DriverCall::Resume { nth + 1 } else { nth };
+                bed.driver.faults().plan(FaultedCalls::Nth(step, nth), FaultEffect::Fail);
                 let (ask, children) = fork_of(parent, 3);
                 let outcomes = bed.host.fork(ask).await.unwrap().children;
                 let born = outcomes.iter().filter(|child| child.is_ok()).count();
@@ -119,7 +119,7 @@ async fn partial_failure_is_visible_per_child() {
 async fn a_fork_without_a_living_child_leaves_no_layer() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (parent, _) = bed.create().await;
-        bed.driver.faults().plan(When::Every(Step::Restore), Trouble::Fail);
+        bed.driver.faults().plan(FaultedCalls::Every(DriverCall::Restore), FaultEffect::Fail);
         let (ask, _) = fork_of(parent, 3);
         let outcomes = bed.host.fork(ask).await.unwrap().children;
         assert!(outcomes.iter().all(Result::is_err));
@@ -167,13 +167,13 @@ async fn a_snapshot_stays_until_its_owner_and_its_last_user_let_it_go() {
         let (source, _) = bed.create().await;
         bed.put(source, "/note", "kept").await.unwrap();
         let layer = LayerId::random();
-        bed.host.seal(source, SealAsk { layer, hold: Hold::Kept }).await.unwrap();
+        bed.host.seal(source, SealParams { layer, hold: LayerHold::Kept }).await.unwrap();
         bed.host.remove(source).await.unwrap();
         assert_eq!(bed.audited().await, (2, 0));
-        let from = SandboxSpec { origin: Origin::Layer(layer), ..spec("mini") };
+        let from = SandboxSpec { origin: SandboxOrigin::Layer(layer), ..spec("mini") };
         let users = ids(2);
         for id in &users {
-            bed.host.ensure(Ensure { id: *id, generation: 1, spec: from.clone() }).await.unwrap();
+            bed.host.ensure(EnsureParams { id: *id, generation: 1, spec: from.clone() }).await.unwrap();
         }
         bed.host.release(layer).await.unwrap();
         bed.host.release(layer).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_snapshot_stays_until_its_owner_and_its_last_user_let_it_go() {
             bed.host.remove(*id).await.unwrap();
         }
         assert_eq!(bed.audited().await, (1, 0));
-        let gone = bed.host.ensure(Ensure { id: users[0], generation: 1, spec: from }).await.unwrap_err();
+        let gone = bed.host.ensure(EnsureParams { id: users[0], generation: 1, spec: from }).await.unwrap_err();
         assert_eq!((gone.kind, gone.code), (FaultKind::Missing, "snapshot.not_found"));
         bed.is_idle().await;
     })
@@ -196,9 +196,9 @@ async fn a_fork_from_a_kept_layer_does_not_give_it_up() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (source, _) = bed.create().await;
         let layer = LayerId::random();
-        bed.host.seal(source, SealAsk { layer, hold: Hold::Kept }).await.unwrap();
+        bed.host.seal(source, SealParams { layer, hold: LayerHold::Kept }).await.unwrap();
         let (ask, children) = fork_of(source, 2);
-        bed.host.fork(ForkAsk { layer, ..ask }).await.unwrap();
+        bed.host.fork(ForkParams { layer, ..ask }).await.unwrap();
         for id in children {
             bed.host.remove(id).await.unwrap();
         }
@@ -213,7 +213,7 @@ async fn a_fork_from_a_kept_layer_does_not_give_it_up() {
 async fn a_layer_belongs_to_the_sandbox_it_was_made_from() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let ((one, _), (two, _)) = (bed.create().await, bed.create().await);
-        let ask = SealAsk { layer: LayerId::random(), hold: Hold::Kept };
+        let ask = SealParams { layer: LayerId::random(), hold: LayerHold::Kept };
         bed.host.seal(one, ask).await.unwrap();
         let fault = bed.host.seal(two, ask).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "layer.exists"));
@@ -231,10 +231,10 @@ async fn a_release_never_takes_a_layer_from_under_a_create() {
             let (source, _) = bed.create().await;
             bed.put(source, "/note", "kept").await.unwrap();
             let layer = LayerId::random();
-            bed.host.seal(source, SealAsk { layer, hold: Hold::Kept }).await.unwrap();
-            let from = SandboxSpec { origin: Origin::Layer(layer), ..spec("mini") };
+            bed.host.seal(source, SealParams { layer, hold: LayerHold::Kept }).await.unwrap();
+            let from = SandboxSpec { origin: SandboxOrigin::Layer(layer), ..spec("mini") };
             let users = ids(3);
-            let create = |id: &SandboxId| bed.host.ensure(Ensure { id: *id, generation: 1, spec: from.clone() });
+            let create = |id: &SandboxId| bed.host.ensure(EnsureParams { id: *id, generation: 1, spec: from.clone() });
             let release = async {
                 for _ in 0..round * 3 {
                     tokio::task::yield_now().await;
@@ -271,17 +271,17 @@ async fn no_removal_takes_a_layer_from_who_falls_asleep_meanwhile() {
         bed.put(id, "/note", "kept").await.unwrap();
         // A layer that takes long to remove.
         let large = LayerId::random();
-        bed.host.seal(id, SealAsk { layer: large, hold: Hold::Kept }).await.unwrap();
+        bed.host.seal(id, SealParams { layer: large, hold: LayerHold::Kept }).await.unwrap();
         let folder = bed.folder_of(large);
         for number in 0..30_000 {
             std::fs::write(folder.join(number.to_string()), "").unwrap();
         }
         let faults = bed.driver.faults();
-        let struck = faults.struck();
-        faults.plan(When::Nth(Step::Save, 1), Trouble::Hang);
+        let struck = faults.faults_applied();
+        faults.plan(FaultedCalls::Nth(DriverCall::Save, 1), FaultEffect::Hang);
         let meanwhile = async {
             // The layer for the sleep is in the ledger now, but not in use yet.
-            wait_for("the seal", SOON, async || (faults.struck() > struck).then_some(())).await;
+            wait_for("the seal", SOON, async || (faults.faults_applied() > struck).then_some(())).await;
             let goes_on = async {
                 let begun = async || (!folder.join("0").exists()).then_some(());
                 wait_for("the removal", SOON, begun).await;
@@ -303,9 +303,9 @@ async fn a_fork_restores_no_more_children_at_a_time_than_it_may() {
     let settings = HostSettings { fork_parallel: 2, ..FakeBed::settings() };
     with_fake_bed(settings, async |bed| {
         let parent = bed.create().await.0;
-        let before = bed.driver.faults().calls(Step::Restore);
-        let calls = || bed.driver.faults().calls(Step::Restore) - before;
-        bed.driver.faults().plan(When::Every(Step::Restore), Trouble::Hang);
+        let before = bed.driver.faults().calls(DriverCall::Restore);
+        let calls = || bed.driver.faults().calls(DriverCall::Restore) - before;
+        bed.driver.faults().plan(FaultedCalls::Every(DriverCall::Restore), FaultEffect::Hang);
         let (ask, children) = fork_of(parent, 6);
         let watched = async {
             wait_for("two restores", SOON, async || (calls() == 2).then_some(())).await;
@@ -335,30 +335,30 @@ async fn a_fork_restores_no_more_children_at_a_time_than_it_may() {
 async fn what_a_guest_changes_at_the_last_moment_is_written_and_not_held() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
-        let much = Bytes::mib(12).get() as usize;
+        let much = ByteSize::mib(12).get() as usize;
         let (tell, told) = tokio::sync::oneshot::channel::<()>();
         let late = stream::once(async move {
             let _ = told.await;
             Ok(vec![b'x'; much].into())
         });
-        let ask = WriteAsk { path: "/much".to_owned(), mode: None };
+        let ask = WriteParams { path: "/much".to_owned(), mode: None };
         let writing = async {
             bed.host.write_file(id, ask, late.boxed()).await.unwrap();
             bed.driver.faults().clear();
         };
-        bed.driver.faults().plan(When::Nth(Step::Pause, 1), Trouble::Hang);
+        bed.driver.faults().plan(FaultedCalls::Nth(DriverCall::Pause, 1), FaultEffect::Hang);
         let looked = async {
-            let pauses = async || (bed.driver.faults().struck() == 1).then_some(());
+            let pauses = async || (bed.driver.faults().faults_applied() == 1).then_some(());
             wait_for("the look is over", SOON, pauses).await;
             tell.send(()).unwrap();
         };
         let layer = LayerId::random();
-        let sealing = bed.host.seal(id, SealAsk { layer, hold: Hold::Kept });
+        let sealing = bed.host.seal(id, SealParams { layer, hold: LayerHold::Kept });
         let (sealed, (), ()) = tokio::join!(sealing, writing, looked);
         assert!(sealed.unwrap().own.get() >= much as u64);
-        assert_eq!(bed.driver.faults().calls(Step::Memory), 2, "it was held, or not even tried");
-        let (child, spec) = (SandboxId::random(), SandboxSpec { origin: Origin::Layer(layer), ..spec("mini") });
-        bed.host.ensure(Ensure { id: child, generation: 1, spec }).await.unwrap();
+        assert_eq!(bed.driver.faults().calls(DriverCall::Memory), 2, "it was held, or not even tried");
+        let (child, spec) = (SandboxId::random(), SandboxSpec { origin: SandboxOrigin::Layer(layer), ..spec("mini") });
+        bed.host.ensure(EnsureParams { id: child, generation: 1, spec }).await.unwrap();
         assert_eq!(bed.text(child, "/much").await.unwrap().len(), much);
     })
     .await;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pandastack_host::HostSettings;
 use pandastack_model::{SandboxId, SandboxState};
-use pandastack_testbed::{FakeBed, Manner, finish, wait_for, with_fake_bed};
-use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_testbed::{FakeBed, HandshakeBehaviour, finish, wait_for, with_fake_bed};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{ExecEvent, HostPort};
 
 use crate::{SOON, output_rests};
@@ -42,12 +42,12 @@ async fn a_link_lost_while_paused_is_found_after_the_resume() {
         let (id, machine) = bed.create().await;
         bed.put(id, "/note", "kept").await.unwrap();
         bed.host.pause(id).await.unwrap();
-        let dials = bed.driver.faults().calls(Step::Dial);
+        let dials = bed.driver.faults().calls(DriverCall::Dial);
         bed.driver.hang_up(machine);
         wait_for("the guest hung up", SOON, async || (bed.driver.links() == 0).then_some(())).await;
         let (other, _) = bed.create().await;
         assert_eq!(bed.run(other, "echo on").await.unwrap().0, "on\n");
-        assert_eq!(bed.driver.faults().calls(Step::Dial), dials + 1, "a paused guest was dialled");
+        assert_eq!(bed.driver.faults().calls(DriverCall::Dial), dials + 1, "a paused guest was dialled");
         assert_eq!(bed.state(id).await, Some(SandboxState::Paused));
         bed.host.resume(id).await.unwrap();
         let kept = async || (bed.text(id, "/note").await.ok()? == "kept").then_some(());
@@ -75,10 +75,10 @@ async fn a_guest_that_sends_unknown_kinds_loses_its_link_only() {
 #[tokio::test]
 async fn a_guest_that_does_not_take_the_link_back_is_given_up() {
     let settings = HostSettings { launch_deadline: Duration::from_millis(600), ..FakeBed::settings() };
-    for manner in [Manner::OtherSecret, Manner::Garbage, Manner::HangsUp] {
+    for manner in [HandshakeBehaviour::OtherSecret, HandshakeBehaviour::Garbage, HandshakeBehaviour::HangsUp] {
         with_fake_bed(settings.clone(), async |bed| {
             let (id, _) = bed.create().await;
-            bed.script.behave(manner);
+            bed.script.set_behaviour(manner);
             bed.run(id, "hang-up").await.unwrap();
             wait_for("the sandbox failed", SOON, async || {
                 (bed.host.observe(id).await?.state.as_str() == "failed").then_some(())
@@ -98,12 +98,14 @@ async fn a_silent_guest_does_not_hold_its_removal_up() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
         let (other, _) = bed.create().await;
-        bed.script.behave(Manner::Silent);
-        let dials = bed.driver.faults().calls(Step::Dial);
+        bed.script.set_behaviour(HandshakeBehaviour::Silent);
+        let dials = bed.driver.faults().calls(DriverCall::Dial);
         bed.run(id, "hang-up").await.unwrap();
         bed.run(other, "hang-up").await.unwrap();
-        wait_for("both are dialled", SOON, async || (bed.driver.faults().calls(Step::Dial) >= dials + 2).then_some(()))
-            .await;
+        wait_for("both are dialled", SOON, async || {
+            (bed.driver.faults().calls(DriverCall::Dial) >= dials + 2).then_some(())
+        })
+        .await;
         tokio::time::timeout(SOON, bed.host.remove(id)).await.expect("the removal waits for a silent guest").unwrap();
     })
     .await;
@@ -112,9 +114,9 @@ async fn a_silent_guest_does_not_hold_its_removal_up() {
 #[tokio::test]
 async fn a_dial_that_fails_once_is_repeated() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        bed.driver.faults().plan(When::Nth(Step::Dial, 1), Trouble::Fail);
+        bed.driver.faults().plan(FaultedCalls::Nth(DriverCall::Dial, 1), FaultEffect::Fail);
         let (id, _) = bed.create().await;
-        bed.driver.faults().plan(When::Nth(Step::Dial, 1), Trouble::Fail);
+        bed.driver.faults().plan(FaultedCalls::Nth(DriverCall::Dial, 1), FaultEffect::Fail);
         bed.run(id, "hang-up").await.unwrap();
         answers(bed, id).await;
     })

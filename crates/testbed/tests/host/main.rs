@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use pandastack_model::{LayerId, SandboxId};
 use pandastack_testbed::{FakeBed, spec};
-use pandastack_wire_fleet::{Ensure, ForkAsk};
+use pandastack_wire_fleet::{EnsureParams, ForkParams};
 
 /// Timeout for anything that should happen by itself.
 const SOON: Duration = Duration::from_secs(10);
@@ -40,10 +40,10 @@ fn ids(count: usize) -> Vec<SandboxId> {
 }
 
 /// A request for so many children of a sandbox, and their ids.
-fn fork_of(parent: SandboxId, count: usize) -> (ForkAsk, Vec<SandboxId>) {
+fn fork_of(parent: SandboxId, count: usize) -> (ForkParams, Vec<SandboxId>) {
     let named = ids(count);
-    let children = named.iter().map(|id| Ensure { id: *id, generation: 1, spec: spec("mini") }).collect();
-    (ForkAsk { parent, layer: LayerId::random(), children }, named)
+    let children = named.iter().map(|id| EnsureParams { id: *id, generation: 1, spec: spec("mini") }).collect();
+    (ForkParams { parent, layer: LayerId::random(), children }, named)
 }
 
 /// Waits until programs stop sending, and returns how much they have sent.

@@ -3,7 +3,7 @@
 
 use pandastack_model::{FaultKind, SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, alarms, wait_for, with_fake_bed};
-use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{HostEvent, HostPort};
 
 use crate::SOON;
@@ -26,7 +26,7 @@ async fn a_running_sandbox_fails_and_leaves_nothing() {
         let (other, machine) = bed.create().await;
         let before = bed.host.status().await.memory_promised;
         let (id, _) = bed.create().await;
-        bed.driver.faults().plan(When::Nth(Step::Pause, 1), Trouble::Panic);
+        bed.driver.faults().plan(FaultedCalls::Nth(DriverCall::Pause, 1), FaultEffect::Panic);
         bed.host.pause(id).await.unwrap_err();
         let SandboxState::Failed { reason } = becomes(bed, id, "failed").await else { panic!("it has failed") };
         assert!(reason.contains("internal error"), "{reason}");
@@ -47,9 +47,9 @@ async fn a_running_sandbox_fails_and_leaves_nothing() {
 #[tokio::test]
 async fn a_create_is_refused_and_was_never_there() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        for step in [Step::Restore, Step::Resume, Step::Dial] {
+        for step in [DriverCall::Restore, DriverCall::Resume, DriverCall::Dial] {
             let id = SandboxId::random();
-            bed.driver.faults().plan(When::Nth(step, 1), Trouble::Panic);
+            bed.driver.faults().plan(FaultedCalls::Nth(step, 1), FaultEffect::Panic);
             let fault = bed.ensure(id).await.unwrap_err();
             assert_eq!((fault.kind, bed.state(id).await), (FaultKind::Bug, None), "{step:?}");
             assert_eq!(bed.audited().await, (1, 0));
@@ -68,7 +68,7 @@ async fn a_sleeper_sleeps_on_and_wakes_the_next_time() {
         let (id, _) = bed.create().await;
         bed.put(id, "/note", "kept").await.unwrap();
         bed.host.sleep(id).await.unwrap();
-        bed.driver.faults().plan(When::Nth(Step::Restore, 1), Trouble::Panic);
+        bed.driver.faults().plan(FaultedCalls::Nth(DriverCall::Restore, 1), FaultEffect::Panic);
         bed.host.wake(id).await.unwrap_err();
         becomes(bed, id, "hibernated").await;
         assert_eq!(bed.audited().await, (2, 0));
@@ -86,7 +86,7 @@ async fn a_sandbox_that_every_driver_panics_over_is_left_to_a_person() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
         bed.host.sleep(id).await.unwrap();
-        bed.driver.faults().plan(When::Every(Step::Restore), Trouble::Panic);
+        bed.driver.faults().plan(FaultedCalls::Every(DriverCall::Restore), FaultEffect::Panic);
         for _ in 0..2 {
             bed.host.wake(id).await.unwrap_err();
             becomes(bed, id, "hibernated").await;

@@ -5,9 +5,9 @@
 use std::{sync::Arc, time::Duration};
 
 use pandastack_host::{HostSettings, Ledger};
-use pandastack_model::{Access, Bytes, SandboxId, SandboxState, VolumeId, VolumeMount};
-use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
-use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_model::{ByteSize, SandboxId, SandboxState, VolumeAccess, VolumeId, VolumeMount};
+use pandastack_testbed::{FakeBed, FakeHostState, wait_for, with_fake_bed};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::HostPort;
 
 use crate::{
@@ -36,16 +36,16 @@ enum Before {
 }
 
 /// Makes a sandbox with a volume.
-async fn sandbox_with(bed: &FakeBed, access: Access) -> (SandboxId, VolumeId) {
+async fn sandbox_with(bed: &FakeBed, access: VolumeAccess) -> (SandboxId, VolumeId) {
     let (id, volume) = (SandboxId::random(), VolumeId::random());
-    bed.host.make_volume(volume, Bytes::mib(16)).await.unwrap();
+    bed.host.make_volume(volume, ByteSize::mib(16)).await.unwrap();
     bed.ensure_with(id, vec![VolumeMount { volume, path: "/data".to_owned(), access }]).await.unwrap();
     bed.put(id, "/note", "kept").await.unwrap();
     (id, volume)
 }
 
 /// Makes a sleeping sandbox with a volume.
-async fn sleeper(bed: &FakeBed, access: Access, before: Before) -> (SandboxId, VolumeId) {
+async fn sleeper(bed: &FakeBed, access: VolumeAccess, before: Before) -> (SandboxId, VolumeId) {
     let (id, volume) = sandbox_with(bed, access).await;
     if before == Before::Paused {
         bed.host.pause(id).await.unwrap();
@@ -65,7 +65,7 @@ async fn wakes(bed: &FakeBed, id: SandboxId, volume: VolumeId) {
 async fn has_failed(bed: &FakeBed, id: SandboxId, volume: VolumeId) {
     assert_eq!(bed.host.wake(id).await.unwrap_err().code, "sandbox.failed");
     assert_eq!(users(bed, volume).await, []);
-    let next = VolumeMount { volume, path: "/data".to_owned(), access: Access::ReadWrite };
+    let next = VolumeMount { volume, path: "/data".to_owned(), access: VolumeAccess::ReadWrite };
     let heir = SandboxId::random();
     bed.ensure_with(heir, vec![next]).await.expect("the next writer gets the volume");
     bed.host.remove(heir).await.unwrap();
@@ -95,21 +95,21 @@ struct Cut {
 }
 
 /// Wakes a sleeping sandbox and cuts the host off at the nth driver call.
-fn cut_wake(ground: &Arc<FakeGround>, nth: u64, before: Before) -> Cut {
+fn cut_wake(ground: &Arc<FakeHostState>, nth: u64, before: Before) -> Cut {
     let first = runtime();
     let cut = first.block_on(async {
         let bed = host(ground).await;
-        let (id, volume) = sleeper(&bed, Access::ReadWrite, before).await;
+        let (id, volume) = sleeper(&bed, VolumeAccess::ReadWrite, before).await;
         let faults = bed.driver.faults();
-        let (struck, resumes) = (faults.struck(), faults.calls(Step::Resume));
-        faults.plan(When::Call(nth), Trouble::Hang);
-        let hangs = async || (faults.struck() > struck).then_some(());
+        let (struck, resumes) = (faults.faults_applied(), faults.calls(DriverCall::Resume));
+        faults.plan(FaultedCalls::Call(nth), FaultEffect::Hang);
+        let hangs = async || (faults.faults_applied() > struck).then_some(());
         let finished = tokio::select! {
             biased;
             () = wait_for("the cut", SOON * 2, hangs) => false,
             woke = bed.host.wake(id) => woke.map(|_| true).unwrap(),
         };
-        Cut { id, volume, resumed: faults.calls(Step::Resume) > resumes, finished }
+        Cut { id, volume, resumed: faults.calls(DriverCall::Resume) > resumes, finished }
     });
     cut_off(first);
     ground.driver.faults().clear();
@@ -118,7 +118,7 @@ fn cut_wake(ground: &Arc<FakeGround>, nth: u64, before: Before) -> Cut {
 
 /// Cuts a wake off at its first, second, … call, until one completes.
 fn at_every_call(machine: Machine, before: Before) {
-    let ground = runtime().block_on(async { Arc::new(FakeGround::make().await.unwrap()) });
+    let ground = runtime().block_on(async { Arc::new(FakeHostState::make().await.unwrap()) });
     for nth in 1..CALLS_MAX {
         let Cut { id, volume, resumed, finished } = cut_wake(&ground, nth, before);
         assert_eq!(resumed, nth > CALLS_BEFORE, "the wake of a writer makes other calls than this test knows");
@@ -184,18 +184,18 @@ fn a_writer_that_was_paused_before_it_slept_has_no_way_back_either() {
 }
 
 /// Disturbs one driver call after the other, until a wake completes without a fault.
-async fn any_call_may(trouble: Trouble, access: Access) {
+async fn any_call_may(trouble: FaultEffect, access: VolumeAccess) {
     let settings = HostSettings { launch_deadline: Duration::from_millis(500), ..FakeBed::settings() };
     with_fake_bed(settings, async |bed| {
         let faults = bed.driver.faults();
         let (mut slept, mut failed) = (0, 0);
         for nth in 1..CALLS_MAX {
             let (id, volume) = sleeper(bed, access, Before::Running).await;
-            let (struck, resumes) = (faults.struck(), faults.calls(Step::Resume));
-            faults.plan(When::Call(nth), trouble);
+            let (struck, resumes) = (faults.faults_applied(), faults.calls(DriverCall::Resume));
+            faults.plan(FaultedCalls::Call(nth), trouble);
             let outcome = bed.host.wake(id).await;
-            let no_way_back = access == Access::ReadWrite && faults.calls(Step::Resume) > resumes;
-            let disturbed = faults.struck() > struck;
+            let no_way_back = access == VolumeAccess::ReadWrite && faults.calls(DriverCall::Resume) > resumes;
+            let disturbed = faults.faults_applied() > struck;
             faults.clear();
             match (settled(bed, id).await, no_way_back) {
                 (SandboxState::Asleep, false) => {
@@ -224,7 +224,10 @@ async fn any_call_may(trouble: Trouble, access: Access) {
             bed.is_idle().await;
             if !disturbed {
                 assert!(slept >= CALLS_BEFORE, "only {slept} troubles left it asleep");
-                assert!((failed > 0) == (access == Access::ReadWrite || trouble == Trouble::Die), "{failed} failed");
+                assert!(
+                    (failed > 0) == (access == VolumeAccess::ReadWrite || trouble == FaultEffect::Die),
+                    "{failed} failed"
+                );
                 return;
             }
         }
@@ -235,22 +238,22 @@ async fn any_call_may(trouble: Trouble, access: Access) {
 
 #[tokio::test]
 async fn a_writers_wake_that_fails_after_it_ran_has_failed() {
-    any_call_may(Trouble::Fail, Access::ReadWrite).await;
+    any_call_may(FaultEffect::Fail, VolumeAccess::ReadWrite).await;
 }
 
 #[tokio::test]
 async fn a_writers_wake_that_is_late_after_it_ran_has_failed() {
-    any_call_may(Trouble::Late, Access::ReadWrite).await;
+    any_call_may(FaultEffect::Late, VolumeAccess::ReadWrite).await;
 }
 
 #[tokio::test]
 async fn a_writers_wake_that_dies_after_it_ran_has_failed() {
-    any_call_may(Trouble::Die, Access::ReadWrite).await;
+    any_call_may(FaultEffect::Die, VolumeAccess::ReadWrite).await;
 }
 
 #[tokio::test]
 async fn a_readers_wake_that_fails_leaves_it_asleep() {
-    any_call_may(Trouble::Fail, Access::ReadOnly).await;
+    any_call_may(FaultEffect::Fail, VolumeAccess::ReadOnly).await;
 }
 
 /// A lost answer is no reason to fail a live guest: its rebirth may have happened.
@@ -259,8 +262,8 @@ async fn a_writer_whose_first_answers_are_lost_is_greeted_again() {
     let settings = HostSettings { launch_deadline: Duration::from_millis(500), ..FakeBed::settings() };
     with_fake_bed(settings, async |bed| {
         for lost in [1, 3, 6] {
-            let (id, volume) = sleeper(bed, Access::ReadWrite, Before::Running).await;
-            bed.script.lose_answers(lost);
+            let (id, volume) = sleeper(bed, VolumeAccess::ReadWrite, Before::Running).await;
+            bed.script.lose_rebirth_answers(lost);
             assert_eq!(bed.host.wake(id).await.unwrap().state, SandboxState::Running, "{lost} lost");
             assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
             bed.host.remove(id).await.unwrap();
@@ -275,16 +278,16 @@ async fn a_writer_whose_first_answers_are_lost_is_greeted_again() {
 #[tokio::test]
 async fn the_line_of_a_writer_that_wakes_names_its_layer() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        let (id, _) = sleeper(bed, Access::ReadWrite, Before::Running).await;
+        let (id, _) = sleeper(bed, VolumeAccess::ReadWrite, Before::Running).await;
         let ledger = Ledger::open(&bed.ledger()).await.unwrap();
         let record = async || ledger.sandboxes().await.unwrap().remove(0).record;
         let asleep = record().await;
         assert!(asleep.layer.is_some());
         let faults = bed.driver.faults();
-        let struck = faults.struck();
-        faults.plan(When::Nth(Step::Resume, 1), Trouble::Hang);
+        let struck = faults.faults_applied();
+        faults.plan(FaultedCalls::Nth(DriverCall::Resume, 1), FaultEffect::Hang);
         let look = async {
-            wait_for("the wake", SOON, async || (faults.struck() > struck).then_some(())).await;
+            wait_for("the wake", SOON, async || (faults.faults_applied() > struck).then_some(())).await;
             let now = record().await;
             assert_eq!((now.state, now.layer), (SandboxState::Waking, asleep.layer));
             faults.clear();
@@ -299,16 +302,16 @@ async fn the_line_of_a_writer_that_wakes_names_its_layer() {
 /// A paused writer whose resume is cut off is paused or running, and keeps its volume.
 #[test]
 fn a_paused_writer_that_is_cut_off_while_it_goes_on_is_never_asleep() {
-    let ground = runtime().block_on(async { Arc::new(FakeGround::make().await.unwrap()) });
+    let ground = runtime().block_on(async { Arc::new(FakeHostState::make().await.unwrap()) });
     let first = runtime();
     let (id, volume) = first.block_on(async {
         let bed = host(&ground).await;
-        let (id, volume) = sandbox_with(&bed, Access::ReadWrite).await;
+        let (id, volume) = sandbox_with(&bed, VolumeAccess::ReadWrite).await;
         bed.host.pause(id).await.unwrap();
         let faults = bed.driver.faults();
-        let struck = faults.struck();
-        faults.plan(When::Nth(Step::Resume, 1), Trouble::Hang);
-        let hangs = async || (faults.struck() > struck).then_some(());
+        let struck = faults.faults_applied();
+        faults.plan(FaultedCalls::Nth(DriverCall::Resume, 1), FaultEffect::Hang);
+        let hangs = async || (faults.faults_applied() > struck).then_some(());
         tokio::select! {
             biased;
             () = wait_for("the cut", SOON * 2, hangs) => {}

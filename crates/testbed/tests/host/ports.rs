@@ -13,8 +13,8 @@ use pandastack_host::net::GUEST;
 use pandastack_model::{FaultKind, GuestPort, SandboxId, SandboxSpec, SandboxState};
 use pandastack_sys::netns::Netns;
 use pandastack_testbed::{FakeBed, spec, wait_for, with_fake_bed};
-use pandastack_vmm_fake::Step;
-use pandastack_wire_fleet::{Ensure, HostPort};
+use pandastack_vmm_fake::DriverCall;
+use pandastack_wire_fleet::{EnsureParams, HostPort};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::SOON;
@@ -86,7 +86,7 @@ async fn a_connection_is_a_use_for_as_long_as_it_is_open() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let id = SandboxId::random();
         let lasting = SandboxSpec { ttl_seconds: 1, persistent: true, ..spec("mini") };
-        bed.host.ensure(Ensure { id, generation: 1, spec: lasting }).await.unwrap();
+        bed.host.ensure(EnsureParams { id, generation: 1, spec: lasting }).await.unwrap();
         let listener = listen(bed, 3000).await;
         let stream = bed.host.connect(id, port(3000)).await.unwrap();
         // Longer than the idle limit: nothing must happen.
@@ -112,7 +112,7 @@ async fn sleep_breaks_connections_and_those_that_come_share_one_wake() {
         let end = tokio::time::timeout(SOON, stream.read_u8()).await.expect("the connection ends");
         assert!(end.is_err(), "a connection to a machine that is gone is broken");
         drop((stream, served.join().unwrap()));
-        let restores = bed.driver.faults().calls(Step::Restore);
+        let restores = bed.driver.faults().calls(DriverCall::Restore);
         let awake = async || (bed.state(id).await? == SandboxState::Running).then_some(());
         tokio::select! {
             // The new namespace has no listener and does not answer.
@@ -121,7 +121,7 @@ async fn sleep_breaks_connections_and_those_that_come_share_one_wake() {
             }
             () = wait_for("the wake", SOON, awake) => {}
         }
-        assert_eq!(bed.driver.faults().calls(Step::Restore), restores + 1);
+        assert_eq!(bed.driver.faults().calls(DriverCall::Restore), restores + 1);
         assert_eq!(bed.state(id).await, Some(SandboxState::Running));
     })
     .await;

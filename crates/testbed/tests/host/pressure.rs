@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use pandastack_host::{HostSettings, MemorySource};
-use pandastack_model::{Bytes, SandboxId};
+use pandastack_model::{ByteSize, SandboxId};
 use pandastack_testbed::{FakeBed, spec, wait_for, with_fake_bed};
 use pandastack_wire_fleet::HostPort;
 
@@ -53,9 +53,9 @@ async fn a_template_that_is_to_have_none_has_none() {
 /// again when there is memory.
 #[tokio::test]
 async fn machines_that_nobody_uses_give_way_when_memory_is_short() {
-    let free = Arc::new(AtomicU64::new(Bytes::gib(8).get()));
+    let free = Arc::new(AtomicU64::new(ByteSize::gib(8).get()));
     let told = free.clone();
-    let memory = MemorySource::new(move || (Bytes::gib(8), Bytes::new(told.load(Ordering::Relaxed))));
+    let memory = MemorySource::new(move || (ByteSize::gib(8), ByteSize::new(told.load(Ordering::Relaxed))));
     let settings = HostSettings { standby: 1, blanks: 1, memory: Some(memory), ..FakeBed::settings() };
     with_fake_bed(settings, async |bed| {
         comes_to(bed, (1, 1)).await;
@@ -63,19 +63,19 @@ async fn machines_that_nobody_uses_give_way_when_memory_is_short() {
         comes_to(bed, (1, 1)).await;
         // Between the reserve and twice the reserve: no new standby machines, but a create
         // succeeds.
-        free.store(Bytes::mib(700).get(), Ordering::Relaxed);
+        free.store(ByteSize::mib(700).get(), Ordering::Relaxed);
         comes_to(bed, (1, 0)).await;
         comes_to(bed, (0, 0)).await;
         let other = bed.ensure(SandboxId::random()).await.unwrap();
         assert_eq!((other.boot_mode, bed.driver.live().len()), ("cold", 2));
         // Below the reserve: no create succeeds, and existing sandboxes keep their machines.
-        free.store(Bytes::mib(100).get(), Ordering::Relaxed);
+        free.store(ByteSize::mib(100).get(), Ordering::Relaxed);
         let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
         assert_eq!(fault.code, "host.full", "{fault:?}");
         for id in [id, other.id] {
             assert_eq!(bed.run(id, "echo here").await.unwrap().0, "here\n");
         }
-        free.store(Bytes::gib(8).get(), Ordering::Relaxed);
+        free.store(ByteSize::gib(8).get(), Ordering::Relaxed);
         comes_to(bed, (1, 1)).await;
         assert_eq!((bed.audited().await, bed.driver.live().len()), ((1, 4), 4));
     })

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pandastack_model::{Egress, LayerId, SandboxId};
 use pandastack_testbed::{FakeBed, with_fake_bed};
-use pandastack_wire_fleet::{Hold, HostPort, SealAsk};
+use pandastack_wire_fleet::{HostPort, LayerHold, SealParams};
 use pandastack_wire_guest::Rebirth;
 
 /// Longer than a time exchange may take.
@@ -39,7 +39,7 @@ async fn whoever_goes_on_gets_fresh_entropy_and_keeps_its_name() {
         .await;
         let layer = LayerId::random();
         let sealed = after(bed, id, async || {
-            bed.host.seal(id, SealAsk { layer, hold: Hold::Passing }).await.unwrap();
+            bed.host.seal(id, SealParams { layer, hold: LayerHold::Passing }).await.unwrap();
         })
         .await;
         let mut all = born;
@@ -65,7 +65,7 @@ async fn whoever_goes_on_gets_fresh_entropy_and_keeps_its_name() {
 async fn a_slow_guest_is_told_the_time_again_but_not_for_ever() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
-        bed.script.hesitate(SLOW);
+        bed.script.delay_rebirth(SLOW);
         let paused = after(bed, id, async || {
             bed.host.pause(id).await.unwrap();
             bed.host.resume(id).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_slow_guest_is_told_the_time_again_but_not_for_ever() {
             );
             assert!(told.windows(2).all(|pair| pair[0].entropy != pair[1].entropy));
         }
-        bed.script.hesitate(Duration::ZERO);
+        bed.script.delay_rebirth(Duration::ZERO);
         assert_eq!(bed.run(id, "echo here").await.unwrap().0, "here\n");
     })
     .await;

@@ -1,13 +1,13 @@
 //! Owners share the host: an owner at its share is refused, and another one is still served.
 
 use pandastack_host::{HostSettings, MemorySource};
-use pandastack_model::{Bytes, Fault, FaultKind, Owner, SandboxId, SandboxSpec};
+use pandastack_model::{ByteSize, Fault, FaultKind, Owner, SandboxId, SandboxSpec};
 use pandastack_testbed::{FakeBed, spec, with_small_fake_bed};
-use pandastack_wire_fleet::{Ensure, HostPort};
+use pandastack_wire_fleet::{EnsureParams, HostPort};
 
 async fn ensure(bed: &FakeBed, owner: &str, id: SandboxId) -> Result<(), Fault> {
     let spec = SandboxSpec { owner: Some(Owner(owner.into())), ..spec("mini") };
-    bed.host.ensure(Ensure { id, generation: 1, spec }).await.map(drop)
+    bed.host.ensure(EnsureParams { id, generation: 1, spec }).await.map(drop)
 }
 
 /// One owner makes sandboxes until it is refused, then another owner makes one.
@@ -45,7 +45,7 @@ async fn network_slots_of_one_owner_leave_room_for_another() {
 #[tokio::test]
 async fn memory_of_one_owner_leaves_room_for_another() {
     // Guests of 1 MiB, on a host that may promise eight of them.
-    let memory = MemorySource::new(|| (Bytes::mib(8), Bytes::gib(64)));
+    let memory = MemorySource::new(|| (ByteSize::mib(8), ByteSize::gib(64)));
     let settings = HostSettings { memory: Some(memory), overcommit_percent: 100, ..FakeBed::settings() };
     check(settings, 100, 6, "quota.memory").await;
 }

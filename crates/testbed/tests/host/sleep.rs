@@ -5,20 +5,22 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, future::join_all};
 use pandastack_host::HostSettings;
 use pandastack_model::{FaultKind, LayerId, SandboxId, SandboxSpec, SandboxState};
-use pandastack_testbed::{FakeBed, Manner, finish, spec, wait_for, with_fake_bed};
-use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{Ensure, ExecControl, Hold, HostEvent, HostPort, Lifecycle, RemovedBy, SealAsk};
+use pandastack_testbed::{FakeBed, HandshakeBehaviour, finish, spec, wait_for, with_fake_bed};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
+use pandastack_wire_fleet::{
+    EnsureParams, ExecControl, HostEvent, HostPort, IdlePolicy, LayerHold, RemovedBy, SealParams,
+};
 
 use crate::SOON;
 
-async fn create_with(bed: &FakeBed, terms: Lifecycle) -> SandboxId {
-    let Lifecycle { ttl_seconds, persistent } = terms;
+async fn create_with(bed: &FakeBed, terms: IdlePolicy) -> SandboxId {
+    let IdlePolicy { ttl_seconds, persistent } = terms;
     let (id, spec) = (SandboxId::random(), SandboxSpec { ttl_seconds, persistent, ..spec("mini") });
-    bed.host.ensure(Ensure { id, generation: 1, spec }).await.unwrap();
+    bed.host.ensure(EnsureParams { id, generation: 1, spec }).await.unwrap();
     id
 }
 
-const SHORT: Lifecycle = Lifecycle { ttl_seconds: 1, persistent: true };
+const SHORT: IdlePolicy = IdlePolicy { ttl_seconds: 1, persistent: true };
 
 async fn is(bed: &FakeBed, id: SandboxId, wanted: SandboxState) {
     wait_for("the state", SOON, async || (bed.state(id).await? == wanted).then_some(())).await;
@@ -50,10 +52,10 @@ async fn concurrent_uses_share_one_wake() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
         bed.host.sleep(id).await.unwrap();
-        let restores = bed.driver.faults().calls(Step::Restore);
+        let restores = bed.driver.faults().calls(DriverCall::Restore);
         let uses = join_all((0..12).map(|_| bed.run(id, "echo up"))).await;
         assert!(uses.iter().all(|used| used.as_ref().is_ok_and(|(out, _)| out == "up\n")), "{uses:?}");
-        assert_eq!(bed.driver.faults().calls(Step::Restore), restores + 1);
+        assert_eq!(bed.driver.faults().calls(DriverCall::Restore), restores + 1);
         assert_eq!(bed.driver.live().len(), 1);
     })
     .await;
@@ -67,14 +69,14 @@ async fn concurrent_uses_share_one_wake_that_fails() {
         let (id, _) = bed.create().await;
         bed.put(id, "/note", "kept").await.unwrap();
         bed.host.sleep(id).await.unwrap();
-        let restores = bed.driver.faults().calls(Step::Restore);
-        bed.driver.faults().plan(When::Every(Step::Restore), Trouble::Fail);
+        let restores = bed.driver.faults().calls(DriverCall::Restore);
+        bed.driver.faults().plan(FaultedCalls::Every(DriverCall::Restore), FaultEffect::Fail);
         for round in 1..=2 {
-            let ask = SealAsk { layer: LayerId::random(), hold: Hold::Kept };
+            let ask = SealParams { layer: LayerId::random(), hold: LayerHold::Kept };
             let (uses, sealed) = tokio::join!(join_all((0..12).map(|_| bed.run(id, "true"))), bed.host.seal(id, ask));
             let faults = uses.into_iter().map(Result::unwrap_err).chain([sealed.unwrap_err()]);
             assert!(faults.map(|fault| fault.code).all(|code| code == "sandbox.wake_failed"));
-            assert_eq!(bed.driver.faults().calls(Step::Restore), restores + round);
+            assert_eq!(bed.driver.faults().calls(DriverCall::Restore), restores + round);
         }
         bed.driver.faults().clear();
         assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
@@ -88,7 +90,7 @@ async fn a_wake_whose_caller_left_or_whose_sandbox_is_given_up_starts_nothing() 
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
         bed.host.sleep(id).await.unwrap();
-        let restores = bed.driver.faults().calls(Step::Restore);
+        let restores = bed.driver.faults().calls(DriverCall::Restore);
         // On one thread the sandbox's task does not run before both requests are made.
         let left = bed.host.wake(id);
         assert!(left.now_or_never().is_none());
@@ -97,7 +99,7 @@ async fn a_wake_whose_caller_left_or_whose_sandbox_is_given_up_starts_nothing() 
         let (woken, removed) = tokio::join!(bed.host.wake(id), bed.host.remove(id));
         removed.unwrap();
         assert_eq!(woken.unwrap_err().code, "sandbox.not_found");
-        assert_eq!(bed.driver.faults().calls(Step::Restore), restores, "a machine was started for nobody");
+        assert_eq!(bed.driver.faults().calls(DriverCall::Restore), restores, "a machine was started for nobody");
         bed.is_idle().await;
     })
     .await;
@@ -125,7 +127,7 @@ async fn a_paused_sandbox_serves_nothing_until_it_is_resumed() {
         });
         assert_eq!(states, [SandboxState::Paused, SandboxState::Running]);
         assert!(events.try_recv().is_err(), "what changes nothing is not told");
-        assert_eq!(bed.driver.faults().calls(Step::Pause), 2, "the template's own and one more");
+        assert_eq!(bed.driver.faults().calls(DriverCall::Pause), 2, "the template's own and one more");
     })
     .await;
 }
@@ -181,7 +183,7 @@ async fn an_idle_sandbox_that_persists_sleeps_and_every_use_wakes_it() {
 async fn another_idle_sandbox_ends() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let mut events = bed.host.events();
-        let id = create_with(bed, Lifecycle { persistent: false, ..SHORT }).await;
+        let id = create_with(bed, IdlePolicy { persistent: false, ..SHORT }).await;
         let ended = tokio::time::timeout(SOON, events.recv()).await.expect("it ends by itself").unwrap();
         assert_eq!(ended, HostEvent::Removed { id, why: RemovedBy::Idleness, cause: None });
         assert_eq!(bed.host.observe(id).await, None);
@@ -234,13 +236,13 @@ async fn attendance_is_a_use() {
 async fn uses_start_the_idle_clock_anew() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (used, idle) = (create_with(bed, SHORT).await, create_with(bed, SHORT).await);
-        let restores = bed.driver.faults().calls(Step::Restore);
+        let restores = bed.driver.faults().calls(DriverCall::Restore);
         let asleep = async || {
             bed.run(used, "true").await.unwrap();
             (bed.state(idle).await? == SandboxState::Asleep).then_some(())
         };
         wait_for("the idle one sleeps", SOON, asleep).await;
-        assert_eq!(bed.driver.faults().calls(Step::Restore), restores, "the one in use fell asleep");
+        assert_eq!(bed.driver.faults().calls(DriverCall::Restore), restores, "the one in use fell asleep");
         assert_eq!(bed.state(used).await, Some(SandboxState::Running));
     })
     .await;
@@ -253,13 +255,13 @@ async fn terms_change_at_run_time() {
         bed.host.set_lifecycle(id, SHORT).await.unwrap();
         is(bed, id, SandboxState::Asleep).await;
         // Also for a sleeping sandbox.
-        bed.host.set_lifecycle(id, Lifecycle { ttl_seconds: 1, persistent: false }).await.unwrap();
+        bed.host.set_lifecycle(id, IdlePolicy { ttl_seconds: 1, persistent: false }).await.unwrap();
         assert_eq!(bed.state(id).await, Some(SandboxState::Asleep));
         bed.host.wake(id).await.unwrap();
         wait_for("its end", SOON, async || bed.state(id).await.is_none().then_some(())).await;
         bed.is_idle().await;
-        let id = create_with(bed, Lifecycle { persistent: false, ..SHORT }).await;
-        bed.host.set_lifecycle(id, Lifecycle { ttl_seconds: 0, persistent: false }).await.unwrap();
+        let id = create_with(bed, IdlePolicy { persistent: false, ..SHORT }).await;
+        bed.host.set_lifecycle(id, IdlePolicy { ttl_seconds: 0, persistent: false }).await.unwrap();
         let other = create_with(bed, SHORT).await;
         is(bed, other, SandboxState::Asleep).await;
         assert_eq!(bed.state(id).await, Some(SandboxState::Running), "0 is no limit");
@@ -304,15 +306,22 @@ async fn removal_works_from_every_state() {
 /// A removal during a change waits for no timeout, and wins.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removal_during_a_change_wins() {
-    for step in [Step::Pause, Step::Save, Step::Memory, Step::Restore, Step::Resume, Step::Dial] {
+    for step in [
+        DriverCall::Pause,
+        DriverCall::Save,
+        DriverCall::Memory,
+        DriverCall::Restore,
+        DriverCall::Resume,
+        DriverCall::Dial,
+    ] {
         with_fake_bed(FakeBed::settings(), async |bed| {
             let (id, _) = bed.create().await;
-            let falls_asleep = matches!(step, Step::Pause | Step::Save | Step::Memory);
+            let falls_asleep = matches!(step, DriverCall::Pause | DriverCall::Save | DriverCall::Memory);
             if !falls_asleep {
                 bed.host.sleep(id).await.unwrap();
             }
             let before = bed.driver.faults().calls(step);
-            bed.driver.faults().plan(When::Nth(step, 1), Trouble::Hang);
+            bed.driver.faults().plan(FaultedCalls::Nth(step, 1), FaultEffect::Hang);
             let changing = async { if falls_asleep { bed.host.sleep(id).await } else { bed.host.wake(id).await } };
             let removal = async {
                 let begun = async || (bed.driver.faults().calls(step) > before).then_some(());
@@ -340,10 +349,10 @@ async fn a_silent_wake_can_be_removed_at_once() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
         bed.host.sleep(id).await.unwrap();
-        bed.script.behave(Manner::Silent);
-        let dials = bed.driver.faults().calls(Step::Dial);
+        bed.script.set_behaviour(HandshakeBehaviour::Silent);
+        let dials = bed.driver.faults().calls(DriverCall::Dial);
         let removal = async {
-            let dialled = async || (bed.driver.faults().calls(Step::Dial) > dials).then_some(());
+            let dialled = async || (bed.driver.faults().calls(DriverCall::Dial) > dials).then_some(());
             wait_for("the guest is dialled", SOON, dialled).await;
             bed.host.remove(id).await.unwrap();
         };
@@ -362,8 +371,8 @@ async fn a_wake_that_fails_leaves_it_asleep_and_a_later_one_works() {
         let (id, _) = bed.create().await;
         bed.put(id, "/note", "x").await.unwrap();
         bed.host.sleep(id).await.unwrap();
-        for step in [Step::Restore, Step::Resume, Step::Dial] {
-            bed.driver.faults().plan(When::Every(step), Trouble::Fail);
+        for step in [DriverCall::Restore, DriverCall::Resume, DriverCall::Dial] {
+            bed.driver.faults().plan(FaultedCalls::Every(step), FaultEffect::Fail);
             for fault in [bed.host.wake(id).await.unwrap_err(), bed.run(id, "true").await.unwrap_err()] {
                 assert_eq!((fault.kind, fault.code), (FaultKind::Unavailable, "sandbox.wake_failed"), "{step:?}");
                 assert!(fault.text.starts_with("auto-wake: "), "{fault}");

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pandastack_host::HostSettings;
 use pandastack_model::SandboxId;
-use pandastack_testbed::{FakeBed, Manner, wait_for, with_fake_bed};
-use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_testbed::{FakeBed, HandshakeBehaviour, wait_for, with_fake_bed};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::HostPort;
 
 use crate::SOON;
@@ -77,9 +77,9 @@ async fn machines_and_processes_that_die_while_they_stand_by_are_replaced() {
 async fn a_standby_machine_that_dies_when_woken_is_replaced_by_another() {
     with_fake_bed(with_standby(), async |bed| {
         filled(bed).await;
-        bed.driver.faults().plan(When::Nth(Step::Resume, 1), Trouble::Die);
+        bed.driver.faults().plan(FaultedCalls::Nth(DriverCall::Resume, 1), FaultEffect::Die);
         let view = bed.ensure(SandboxId::random()).await.unwrap();
-        assert_eq!((view.boot_mode, bed.driver.faults().struck()), ("cold", 1));
+        assert_eq!((view.boot_mode, bed.driver.faults().faults_applied()), ("cold", 1));
         assert_eq!(bed.run(view.id, "echo awake").await.unwrap().0, "awake\n");
         filled(bed).await;
         assert_eq!((bed.driver.live().len(), bed.layers.disks().len()), (3, 3));
@@ -111,7 +111,7 @@ async fn machines_of_a_template_that_was_baked_again_go_and_new_ones_come() {
 async fn a_failed_refill_does_not_stop_creates() {
     with_fake_bed(with_standby(), async |bed| {
         filled(bed).await;
-        bed.driver.faults().plan(When::Every(Step::Restore), Trouble::Fail);
+        bed.driver.faults().plan(FaultedCalls::Every(DriverCall::Restore), FaultEffect::Fail);
         for _ in 0..2 {
             assert_eq!(bed.ensure(SandboxId::random()).await.unwrap().boot_mode, "standby");
         }
@@ -125,15 +125,17 @@ async fn a_failed_refill_does_not_stop_creates() {
 /// A standby machine may fail between its preparation and its use.
 #[tokio::test]
 async fn a_standby_machine_that_is_not_reborn_fails_its_create_only() {
-    for (manner, code) in [(Manner::RefusesRebirth, "guest.confused"), (Manner::Silent, "guest.silent")] {
+    for (manner, code) in
+        [(HandshakeBehaviour::RefusesRebirth, "guest.confused"), (HandshakeBehaviour::Silent, "guest.silent")]
+    {
         let settings = HostSettings { launch_deadline: Duration::from_millis(200), ..with_standby() };
         with_fake_bed(settings, async |bed| {
             filled(bed).await;
-            bed.script.behave(manner);
+            bed.script.set_behaviour(manner);
             let id = SandboxId::random();
             assert_eq!(bed.ensure(id).await.unwrap_err().code, code);
             assert_eq!(bed.host.observe(id).await, None);
-            bed.script.behave(Manner::Good);
+            bed.script.set_behaviour(HandshakeBehaviour::Good);
             assert_eq!(bed.ensure(id).await.unwrap().boot_mode, "standby");
         })
         .await;
@@ -145,15 +147,15 @@ async fn a_standby_machine_that_is_not_reborn_fails_its_create_only() {
 async fn a_silent_standby_machine_does_not_hold_the_close_up() {
     with_fake_bed(with_standby(), async |bed| {
         filled(bed).await;
-        bed.script.behave(Manner::Silent);
-        let dials = bed.driver.faults().calls(Step::Dial);
+        bed.script.set_behaviour(HandshakeBehaviour::Silent);
+        let dials = bed.driver.faults().calls(DriverCall::Dial);
         for machine in bed.driver.live() {
             bed.driver.kill(machine);
         }
         let asking = bed.ensure(SandboxId::random());
         let closing = async {
             wait_for("a new machine is dialled", SOON, async || {
-                (bed.driver.faults().calls(Step::Dial) > dials).then_some(())
+                (bed.driver.faults().calls(DriverCall::Dial) > dials).then_some(())
             })
             .await;
             tokio::time::timeout(SOON, bed.host.close()).await.expect("the close waits for a silent guest");

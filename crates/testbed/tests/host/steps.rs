@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use pandastack_host::HostSettings;
 use pandastack_model::{Fault, LayerId, SandboxId, SandboxState};
-use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
-use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{ForkAsk, Hold, HostPort, SealAsk};
+use pandastack_testbed::{FakeBed, FakeHostState, wait_for, with_fake_bed};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
+use pandastack_wire_fleet::{ForkParams, HostPort, LayerHold, SealParams};
 
 use crate::{SOON, fork_of};
 
@@ -28,18 +28,18 @@ async fn witness(bed: &FakeBed) -> SandboxId {
 
 /// Whether a sandbox still runs with its data. If the fault killed its machine, it has failed
 /// instead.
-async fn lives(bed: &FakeBed, id: SandboxId, trouble: Trouble, disturbed: bool) -> bool {
+async fn lives(bed: &FakeBed, id: SandboxId, trouble: FaultEffect, disturbed: bool) -> bool {
     let state = wait_for("a state that stays", SOON, async || {
         let state = bed.state(id).await?;
         // The sandbox's task notices a death a moment after the call that caused it.
         let dying =
-            disturbed && trouble == Trouble::Die && state == SandboxState::Running && bed.driver.live().is_empty();
+            disturbed && trouble == FaultEffect::Die && state == SandboxState::Running && bed.driver.live().is_empty();
         (!state.is_changing() && !dying).then_some(state)
     })
     .await;
     match state {
         SandboxState::Failed { .. } => {
-            assert!(disturbed && trouble == Trouble::Die, "it failed without a death");
+            assert!(disturbed && trouble == FaultEffect::Die, "it failed without a death");
             false
         }
         _ => {
@@ -51,12 +51,12 @@ async fn lives(bed: &FakeBed, id: SandboxId, trouble: Trouble, disturbed: bool) 
 }
 
 /// Runs the body with the nth call disturbed, for n from 1 until no call is disturbed.
-async fn each_call(trouble: Trouble, calls_min: u64, body: impl AsyncFn(&FakeBed, &dyn Fn() -> bool, &dyn Fn())) {
+async fn each_call(trouble: FaultEffect, calls_min: u64, body: impl AsyncFn(&FakeBed, &dyn Fn() -> bool, &dyn Fn())) {
     with_fake_bed(hasty(), async |bed| {
         for nth in 1..CALLS_MAX {
-            let struck = bed.driver.faults().struck();
-            let disturbed = || bed.driver.faults().struck() > struck;
-            let arm = || bed.driver.faults().plan(When::Call(nth), trouble);
+            let struck = bed.driver.faults().faults_applied();
+            let disturbed = || bed.driver.faults().faults_applied() > struck;
+            let arm = || bed.driver.faults().plan(FaultedCalls::Call(nth), trouble);
             body(bed, &disturbed, &arm).await;
             assert_eq!(bed.audited().await, (1, 0), "call {nth} left something");
             bed.is_idle().await;
@@ -71,7 +71,7 @@ async fn each_call(trouble: Trouble, calls_min: u64, body: impl AsyncFn(&FakeBed
     .await;
 }
 
-async fn check_fork(trouble: Trouble) {
+async fn check_fork(trouble: FaultEffect) {
     each_call(trouble, 9, async |bed, disturbed, arm| {
         let parent = witness(bed).await;
         let (ask, children) = fork_of(parent, 2);
@@ -102,23 +102,23 @@ async fn check_fork(trouble: Trouble) {
 
 #[tokio::test]
 async fn any_call_of_a_fork_may_fail() {
-    check_fork(Trouble::Fail).await;
+    check_fork(FaultEffect::Fail).await;
 }
 
 #[tokio::test]
 async fn any_call_of_a_fork_may_be_late() {
-    check_fork(Trouble::Late).await;
+    check_fork(FaultEffect::Late).await;
 }
 
 #[tokio::test]
 async fn any_call_of_a_fork_may_kill() {
-    check_fork(Trouble::Die).await;
+    check_fork(FaultEffect::Die).await;
 }
 
-async fn check_seal(trouble: Trouble) {
+async fn check_seal(trouble: FaultEffect) {
     each_call(trouble, 4, async |bed, disturbed, arm| {
         let id = witness(bed).await;
-        let ask = SealAsk { layer: LayerId::random(), hold: Hold::Kept };
+        let ask = SealParams { layer: LayerId::random(), hold: LayerHold::Kept };
         arm();
         let outcome = bed.host.seal(id, ask).await;
         bed.driver.faults().clear();
@@ -135,20 +135,20 @@ async fn check_seal(trouble: Trouble) {
 
 #[tokio::test]
 async fn any_call_of_a_seal_may_fail() {
-    check_seal(Trouble::Fail).await;
+    check_seal(FaultEffect::Fail).await;
 }
 
 #[tokio::test]
 async fn any_call_of_a_seal_may_be_late() {
-    check_seal(Trouble::Late).await;
+    check_seal(FaultEffect::Late).await;
 }
 
 #[tokio::test]
 async fn any_call_of_a_seal_may_kill() {
-    check_seal(Trouble::Die).await;
+    check_seal(FaultEffect::Die).await;
 }
 
-async fn check_sleep(trouble: Trouble) {
+async fn check_sleep(trouble: FaultEffect) {
     each_call(trouble, 3, async |bed, disturbed, arm| {
         let id = witness(bed).await;
         arm();
@@ -172,20 +172,20 @@ async fn check_sleep(trouble: Trouble) {
 
 #[tokio::test]
 async fn any_call_of_a_sleep_may_fail() {
-    check_sleep(Trouble::Fail).await;
+    check_sleep(FaultEffect::Fail).await;
 }
 
 #[tokio::test]
 async fn any_call_of_a_sleep_may_be_late() {
-    check_sleep(Trouble::Late).await;
+    check_sleep(FaultEffect::Late).await;
 }
 
 #[tokio::test]
 async fn any_call_of_a_sleep_may_kill() {
-    check_sleep(Trouble::Die).await;
+    check_sleep(FaultEffect::Die).await;
 }
 
-async fn check_wake(trouble: Trouble) {
+async fn check_wake(trouble: FaultEffect) {
     each_call(trouble, 3, async |bed, disturbed, arm| {
         let id = witness(bed).await;
         bed.host.sleep(id).await.unwrap();
@@ -207,20 +207,20 @@ async fn check_wake(trouble: Trouble) {
 
 #[tokio::test]
 async fn any_call_of_a_wake_may_fail() {
-    check_wake(Trouble::Fail).await;
+    check_wake(FaultEffect::Fail).await;
 }
 
 #[tokio::test]
 async fn any_call_of_a_wake_may_be_late() {
-    check_wake(Trouble::Late).await;
+    check_wake(FaultEffect::Late).await;
 }
 
 #[tokio::test]
 async fn any_call_of_a_wake_may_kill() {
-    check_wake(Trouble::Die).await;
+    check_wake(FaultEffect::Die).await;
 }
 
-async fn check_create(trouble: Trouble) {
+async fn check_create(trouble: FaultEffect) {
     each_call(trouble, 2, async |bed, disturbed, arm| {
         let id = SandboxId::random();
         arm();
@@ -239,15 +239,15 @@ async fn check_create(trouble: Trouble) {
 
 #[tokio::test]
 async fn any_call_of_a_create_may_be_late() {
-    check_create(Trouble::Late).await;
+    check_create(FaultEffect::Late).await;
 }
 
 #[tokio::test]
 async fn any_call_of_a_create_may_kill() {
-    check_create(Trouble::Die).await;
+    check_create(FaultEffect::Die).await;
 }
 
-async fn check_pause(trouble: Trouble) {
+async fn check_pause(trouble: FaultEffect) {
     each_call(trouble, 2, async |bed, disturbed, arm| {
         let id = witness(bed).await;
         arm();
@@ -269,12 +269,12 @@ async fn check_pause(trouble: Trouble) {
 
 #[tokio::test]
 async fn any_call_of_a_pause_or_resume_may_fail() {
-    check_pause(Trouble::Fail).await;
+    check_pause(FaultEffect::Fail).await;
 }
 
 #[tokio::test]
 async fn any_call_of_a_pause_or_resume_may_be_late() {
-    check_pause(Trouble::Late).await;
+    check_pause(FaultEffect::Late).await;
 }
 
 /// A machine that cannot be resumed after its seal has failed: it must not look as if it ran.
@@ -282,8 +282,8 @@ async fn any_call_of_a_pause_or_resume_may_be_late() {
 async fn a_machine_that_never_goes_on_after_its_seal_has_failed() {
     with_fake_bed(hasty(), async |bed| {
         let id = witness(bed).await;
-        bed.driver.faults().plan(When::Every(Step::Resume), Trouble::Fail);
-        bed.host.seal(id, SealAsk { layer: LayerId::random(), hold: Hold::Kept }).await.unwrap_err();
+        bed.driver.faults().plan(FaultedCalls::Every(DriverCall::Resume), FaultEffect::Fail);
+        bed.host.seal(id, SealParams { layer: LayerId::random(), hold: LayerHold::Kept }).await.unwrap_err();
         wait_for("the failure", SOON, async || (bed.state(id).await?.as_str() == "failed").then_some(())).await;
         bed.host.remove(id).await.unwrap();
         assert_eq!(bed.audited().await, (1, 0));
@@ -295,14 +295,14 @@ async fn a_machine_that_never_goes_on_after_its_seal_has_failed() {
 /// A paused sandbox whose sleep fails stays paused: its owner has not resumed it.
 #[tokio::test]
 async fn a_paused_sandbox_stays_paused_when_its_sleep_fails() {
-    let steps = [Step::Pause, Step::Save, Step::Memory];
-    for (step, trouble) in steps.into_iter().flat_map(|step| [(step, Trouble::Fail), (step, Trouble::Late)]) {
+    let steps = [DriverCall::Pause, DriverCall::Save, DriverCall::Memory];
+    for (step, trouble) in steps.into_iter().flat_map(|step| [(step, FaultEffect::Fail), (step, FaultEffect::Late)]) {
         with_fake_bed(hasty(), async |bed| {
             let id = witness(bed).await;
             bed.host.pause(id).await.unwrap();
-            bed.driver.faults().plan(When::Nth(step, 1), trouble);
+            bed.driver.faults().plan(FaultedCalls::Nth(step, 1), trouble);
             // The call that pauses it again may fail too.
-            bed.driver.faults().plan(When::Nth(Step::Pause, 2), trouble);
+            bed.driver.faults().plan(FaultedCalls::Nth(DriverCall::Pause, 2), trouble);
             bed.host.sleep(id).await.unwrap_err();
             assert_eq!(bed.state(id).await, Some(SandboxState::Paused), "{step:?}, {trouble:?}");
             assert_eq!(bed.driver.running(), [], "{step:?}, {trouble:?}");
@@ -318,13 +318,15 @@ async fn a_paused_sandbox_stays_paused_when_its_sleep_fails() {
 /// is space.
 #[tokio::test]
 async fn nobody_falls_asleep_on_a_full_disk() {
-    let settings = HostSettings { disk_reserve: pandastack_model::Bytes::new(0), ..hasty() };
-    let ground = std::sync::Arc::new(FakeGround::with_small_volume(16 << 20).await.unwrap());
+    let settings = HostSettings { disk_reserve: pandastack_model::ByteSize::new(0), ..hasty() };
+    let ground = std::sync::Arc::new(FakeHostState::with_small_volume(16 << 20).await.unwrap());
     let bed = FakeBed::start_over(ground.clone(), settings).await.unwrap();
     let id = witness(&bed).await;
     bed.put(id, "/large", &"x".repeat(1 << 20)).await.unwrap();
     let filler = ground.fill().unwrap();
-    for outcome in [bed.host.sleep(id).await.map(drop), bed.host.fork(ForkAsk { ..fork_of(id, 2).0 }).await.map(drop)] {
+    for outcome in
+        [bed.host.sleep(id).await.map(drop), bed.host.fork(ForkParams { ..fork_of(id, 2).0 }).await.map(drop)]
+    {
         let fault = outcome.unwrap_err();
         assert!(matches!(fault.code, "host.storage" | "machine.refused"), "{fault:?}");
         assert_eq!(bed.state(id).await, Some(SandboxState::Running));

@@ -3,8 +3,8 @@
 
 use pandastack_model::{FaultKind, LayerId, SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, wait_for, with_fake_bed};
-use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{Hold, HostEvent, HostPort, RemovedBy, SealAsk};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
+use pandastack_wire_fleet::{HostEvent, HostPort, LayerHold, RemovedBy, SealParams};
 
 use crate::{SOON, fork_of};
 
@@ -14,7 +14,7 @@ async fn a_second_ensure_gives_the_same_sandbox() {
         let (id, _) = bed.create().await;
         let first = bed.host.observe(id).await.unwrap();
         assert_eq!(bed.ensure(id).await.unwrap(), first);
-        assert_eq!(bed.driver.faults().calls(Step::Restore), 1);
+        assert_eq!(bed.driver.faults().calls(DriverCall::Restore), 1);
         assert_eq!((bed.driver.live().len(), bed.host.observe_all().await.len()), (1, 1));
     })
     .await;
@@ -27,7 +27,7 @@ async fn ensures_at_once_make_one_machine() {
         let (one, two, three) = tokio::join!(bed.ensure(id), bed.ensure(id), bed.ensure(id));
         assert_eq!(one.unwrap(), two.as_ref().unwrap().clone());
         assert_eq!(two.unwrap(), three.unwrap());
-        assert_eq!((bed.driver.faults().calls(Step::Restore), bed.driver.live().len()), (1, 1));
+        assert_eq!((bed.driver.faults().calls(DriverCall::Restore), bed.driver.live().len()), (1, 1));
     })
     .await;
 }
@@ -35,7 +35,7 @@ async fn ensures_at_once_make_one_machine() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ensures_at_once_fail_alike() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        bed.driver.faults().plan(When::Nth(Step::Restore, 1), Trouble::Fail);
+        bed.driver.faults().plan(FaultedCalls::Nth(DriverCall::Restore, 1), FaultEffect::Fail);
         let id = SandboxId::random();
         let (one, two) = tokio::join!(bed.ensure(id), bed.ensure(id));
         assert_eq!(one.unwrap_err(), two.unwrap_err());
@@ -111,9 +111,9 @@ async fn an_id_can_be_used_again_after_its_removal() {
 /// stopped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removal_during_the_create_wins() {
-    for step in [Step::Restore, Step::Resume, Step::Dial] {
+    for step in [DriverCall::Restore, DriverCall::Resume, DriverCall::Dial] {
         with_fake_bed(FakeBed::settings(), async |bed| {
-            bed.driver.faults().plan(When::Nth(step, 1), Trouble::Hang);
+            bed.driver.faults().plan(FaultedCalls::Nth(step, 1), FaultEffect::Hang);
             let id = SandboxId::random();
             let removal = async {
                 wait_for("the step began", SOON, async || (bed.driver.faults().calls(step) > 0).then_some(())).await;
@@ -141,7 +141,7 @@ async fn closing_twice_is_fine() {
         bed.host.close().await;
         assert_eq!(bed.driver.live(), []);
         let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
-        assert_eq!(bed.driver.faults().calls(Step::Restore), 2, "a closed host starts nothing: {fault}");
+        assert_eq!(bed.driver.faults().calls(DriverCall::Restore), 2, "a closed host starts nothing: {fault}");
     })
     .await;
 }
@@ -150,12 +150,12 @@ async fn closing_twice_is_fine() {
 async fn a_layer_is_sealed_once() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
-        let ask = SealAsk { layer: LayerId::random(), hold: Hold::Kept };
-        let saves = bed.driver.faults().calls(Step::Save);
+        let ask = SealParams { layer: LayerId::random(), hold: LayerHold::Kept };
+        let saves = bed.driver.faults().calls(DriverCall::Save);
         let (one, two) = tokio::join!(bed.host.seal(id, ask), bed.host.seal(id, ask));
         let three = bed.host.seal(id, ask).await;
         assert!([&one, &two, &three].iter().all(|view| view.as_ref().is_ok_and(|view| view.layer == ask.layer)));
-        assert_eq!(bed.driver.faults().calls(Step::Save), saves + 1);
+        assert_eq!(bed.driver.faults().calls(DriverCall::Save), saves + 1);
         assert_eq!(bed.audited().await, (2, 1));
         let (one, two) = tokio::join!(bed.host.release(ask.layer), bed.host.release(ask.layer));
         assert!(one.is_ok() && two.is_ok());
@@ -188,17 +188,17 @@ async fn a_repeated_fork_makes_no_second_children() {
 async fn sleeps_and_wakes_may_come_twice() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
-        let saves = bed.driver.faults().calls(Step::Save);
+        let saves = bed.driver.faults().calls(DriverCall::Save);
         let (one, two) = tokio::join!(bed.host.sleep(id), bed.host.sleep(id));
         let three = bed.host.sleep(id).await;
         assert!([one, two, three].iter().all(|view| view.as_ref().unwrap().state == SandboxState::Asleep));
-        assert_eq!(bed.driver.faults().calls(Step::Save), saves + 1);
+        assert_eq!(bed.driver.faults().calls(DriverCall::Save), saves + 1);
         assert_eq!(bed.audited().await, (2, 0));
-        let restores = bed.driver.faults().calls(Step::Restore);
+        let restores = bed.driver.faults().calls(DriverCall::Restore);
         let (one, two, three) = tokio::join!(bed.host.wake(id), bed.host.wake(id), bed.ensure(id));
         let four = bed.host.wake(id).await;
         assert!([one, two, three, four].iter().all(|view| view.as_ref().unwrap().state == SandboxState::Running));
-        assert_eq!(bed.driver.faults().calls(Step::Restore), restores + 1);
+        assert_eq!(bed.driver.faults().calls(DriverCall::Restore), restores + 1);
         assert_eq!(bed.audited().await, (2, 1));
     })
     .await;
@@ -216,7 +216,7 @@ async fn verbs_at_once_end_in_one_state() {
                 let _ = tokio::join!(
                     host.sleep(id),
                     host.wake(id),
-                    host.seal(id, SealAsk { layer, hold: Hold::Kept }),
+                    host.seal(id, SealParams { layer, hold: LayerHold::Kept }),
                     host.sleep(id),
                     bed.run(id, "true"),
                     bed.ensure(id),

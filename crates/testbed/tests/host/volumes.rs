@@ -2,14 +2,14 @@
 //! the machine and its guest receive.
 
 use pandastack_host::HostSettings;
-use pandastack_model::{Access, Bytes, Fault, FaultKind, LayerId, SandboxId, VolumeId, VolumeMount};
-use pandastack_testbed::{FakeBed, FakeGround, spec, wait_for, with_fake_bed};
-use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{Ensure, ForkAsk, Hold, HostPort, SealAsk, VolumeView};
+use pandastack_model::{ByteSize, Fault, FaultKind, LayerId, SandboxId, VolumeAccess, VolumeId, VolumeMount};
+use pandastack_testbed::{FakeBed, FakeHostState, spec, wait_for, with_fake_bed};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
+use pandastack_wire_fleet::{EnsureParams, ForkParams, HostPort, LayerHold, SealParams, VolumeView};
 
 use crate::SOON;
 
-const SIZE: Bytes = Bytes::mib(16);
+const SIZE: ByteSize = ByteSize::mib(16);
 
 async fn volume(bed: &FakeBed) -> VolumeId {
     let volume = VolumeId::random();
@@ -17,7 +17,7 @@ async fn volume(bed: &FakeBed) -> VolumeId {
     volume
 }
 
-fn mount(volume: VolumeId, path: &str, access: Access) -> VolumeMount {
+fn mount(volume: VolumeId, path: &str, access: VolumeAccess) -> VolumeMount {
     VolumeMount { volume, path: path.to_owned(), access }
 }
 
@@ -40,10 +40,11 @@ fn refused(outcome: Result<pandastack_wire_fleet::SandboxView, Fault>) -> (Fault
 async fn a_sandbox_gets_its_volumes_before_its_first_step() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (first, second, id) = (volume(bed).await, volume(bed).await, SandboxId::random());
-        let mounts = vec![mount(first, "/models", Access::ReadOnly), mount(second, "/data", Access::ReadWrite)];
+        let mounts =
+            vec![mount(first, "/models", VolumeAccess::ReadOnly), mount(second, "/data", VolumeAccess::ReadWrite)];
         let view = bed.ensure_with(id, mounts.clone()).await.unwrap();
         assert_eq!(bed.ensure_with(id, mounts).await.unwrap(), view);
-        assert_eq!(bed.driver.faults().calls(Step::Attach), 2, "asking twice attaches nothing twice");
+        assert_eq!(bed.driver.faults().calls(DriverCall::Attach), 2, "asking twice attaches nothing twice");
         let attached = bed.driver.attached(bed.driver.live()[0]);
         let slots: Vec<_> = attached.iter().map(|(port, size)| (port.slot.to_string(), *size)).collect();
         assert_eq!(slots, [("rw0".to_owned(), SIZE), ("ro0".to_owned(), SIZE)]);
@@ -66,14 +67,14 @@ async fn one_writer_or_many_readers() {
         let shared = volume(bed).await;
         let (one, two, three) = (SandboxId::random(), SandboxId::random(), SandboxId::random());
         let ask = |id, access| bed.ensure_with(id, vec![mount(shared, "/data", access)]);
-        ask(one, Access::ReadWrite).await.unwrap();
+        ask(one, VolumeAccess::ReadWrite).await.unwrap();
         let in_use = (FaultKind::Conflict, "volume.in_use");
-        assert_eq!(refused(ask(two, Access::ReadWrite).await), in_use);
-        assert_eq!(refused(ask(two, Access::ReadOnly).await), in_use);
+        assert_eq!(refused(ask(two, VolumeAccess::ReadWrite).await), in_use);
+        assert_eq!(refused(ask(two, VolumeAccess::ReadOnly).await), in_use);
         bed.host.remove(one).await.unwrap();
-        ask(one, Access::ReadOnly).await.unwrap();
-        ask(two, Access::ReadOnly).await.unwrap();
-        assert_eq!(refused(ask(three, Access::ReadWrite).await), in_use);
+        ask(one, VolumeAccess::ReadOnly).await.unwrap();
+        ask(two, VolumeAccess::ReadOnly).await.unwrap();
+        assert_eq!(refused(ask(three, VolumeAccess::ReadWrite).await), in_use);
         assert_eq!(users(bed, shared).await.len(), 2);
         let fault = bed.host.remove_volume(shared).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"));
@@ -82,7 +83,7 @@ async fn one_writer_or_many_readers() {
         assert_eq!(bed.script.flushes(), 1, "who only reads has nothing to write out");
         is_free(bed, shared).await;
         bed.host.remove_volume(shared).await.unwrap();
-        assert_eq!(refused(ask(three, Access::ReadOnly).await), (FaultKind::Missing, "volume.not_found"));
+        assert_eq!(refused(ask(three, VolumeAccess::ReadOnly).await), (FaultKind::Missing, "volume.not_found"));
         bed.is_idle().await;
     })
     .await;
@@ -93,7 +94,7 @@ async fn of_many_writers_at_once_one_wins() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let wanted = volume(bed).await;
         let ids: Vec<_> = (0..6).map(|_| SandboxId::random()).collect();
-        let asks = ids.iter().map(|id| bed.ensure_with(*id, vec![mount(wanted, "/data", Access::ReadWrite)]));
+        let asks = ids.iter().map(|id| bed.ensure_with(*id, vec![mount(wanted, "/data", VolumeAccess::ReadWrite)]));
         let outcomes = futures_util::future::join_all(asks).await;
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1, "{outcomes:?}");
         assert_eq!((bed.driver.live().len(), users(bed, wanted).await.len()), (1, 1));
@@ -106,7 +107,7 @@ async fn a_volume_is_never_removed_under_a_sandbox() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         for _ in 0..8 {
             let (wanted, id) = (volume(bed).await, SandboxId::random());
-            let ask = bed.ensure_with(id, vec![mount(wanted, "/data", Access::ReadWrite)]);
+            let ask = bed.ensure_with(id, vec![mount(wanted, "/data", VolumeAccess::ReadWrite)]);
             let (made, removed) = tokio::join!(ask, bed.host.remove_volume(wanted));
             match (made, removed) {
                 (Ok(_), Err(fault)) => assert_eq!(fault.code, "volume.attached"),
@@ -124,10 +125,10 @@ async fn a_volume_is_never_removed_under_a_sandbox() {
 async fn whichever_step_fails_the_volume_is_free_again() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let wanted = volume(bed).await;
-        let mounts = vec![mount(wanted, "/data", Access::ReadWrite)];
-        for step in [Step::Restore, Step::Attach, Step::Resume] {
-            for trouble in [Trouble::Fail, Trouble::Die] {
-                bed.driver.faults().plan(When::Nth(step, 1), trouble);
+        let mounts = vec![mount(wanted, "/data", VolumeAccess::ReadWrite)];
+        for step in [DriverCall::Restore, DriverCall::Attach, DriverCall::Resume] {
+            for trouble in [FaultEffect::Fail, FaultEffect::Die] {
+                bed.driver.faults().plan(FaultedCalls::Nth(step, 1), trouble);
                 let fault = bed.ensure_with(SandboxId::random(), mounts.clone()).await.unwrap_err();
                 assert_eq!(fault.kind, FaultKind::Unavailable, "{step:?} {trouble:?}: {fault}");
                 is_free(bed, wanted).await;
@@ -135,18 +136,18 @@ async fn whichever_step_fails_the_volume_is_free_again() {
             }
         }
         bed.driver.faults().clear();
-        let a_file = vec![mount(wanted, "/files/x", Access::ReadWrite)];
+        let a_file = vec![mount(wanted, "/files/x", VolumeAccess::ReadWrite)];
         let fault = bed.ensure_with(SandboxId::random(), a_file).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Caller, "volume.path"), "{fault}");
         is_free(bed, wanted).await;
         bed.is_idle().await;
-        let restores = bed.driver.faults().calls(Step::Restore);
-        let bad = bed.ensure_with(SandboxId::random(), vec![mount(wanted, "/", Access::ReadWrite)]).await;
+        let restores = bed.driver.faults().calls(DriverCall::Restore);
+        let bad = bed.ensure_with(SandboxId::random(), vec![mount(wanted, "/", VolumeAccess::ReadWrite)]).await;
         assert_eq!(refused(bad), (FaultKind::Caller, "volume.path"));
-        let unknown = vec![mounts[0].clone(), mount(VolumeId::random(), "/other", Access::ReadOnly)];
+        let unknown = vec![mounts[0].clone(), mount(VolumeId::random(), "/other", VolumeAccess::ReadOnly)];
         let unknown = bed.ensure_with(SandboxId::random(), unknown).await;
         assert_eq!(refused(unknown), (FaultKind::Missing, "volume.not_found"));
-        assert_eq!(bed.driver.faults().calls(Step::Restore), restores, "no machine was started for these");
+        assert_eq!(bed.driver.faults().calls(DriverCall::Restore), restores, "no machine was started for these");
         is_free(bed, wanted).await;
     })
     .await;
@@ -156,11 +157,11 @@ async fn whichever_step_fails_the_volume_is_free_again() {
 async fn a_dead_machine_gives_its_volumes_back() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (wanted, id) = (volume(bed).await, SandboxId::random());
-        bed.ensure_with(id, vec![mount(wanted, "/data", Access::ReadWrite)]).await.unwrap();
+        bed.ensure_with(id, vec![mount(wanted, "/data", VolumeAccess::ReadWrite)]).await.unwrap();
         bed.driver.kill(bed.driver.live()[0]);
         let free = async || users(bed, wanted).await.is_empty().then_some(());
         wait_for("the volume is free", SOON, free).await;
-        bed.ensure_with(SandboxId::random(), vec![mount(wanted, "/data", Access::ReadWrite)]).await.unwrap();
+        bed.ensure_with(SandboxId::random(), vec![mount(wanted, "/data", VolumeAccess::ReadWrite)]).await.unwrap();
     })
     .await;
 }
@@ -169,20 +170,20 @@ async fn a_dead_machine_gives_its_volumes_back() {
 async fn growth_reaches_the_machine_and_its_guest() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (growing, id) = (volume(bed).await, SandboxId::random());
-        assert_eq!(bed.host.grow_volume(growing, Bytes::mib(32)).await.unwrap().size, Bytes::mib(32));
-        bed.ensure_with(id, vec![mount(growing, "/data", Access::ReadWrite)]).await.unwrap();
-        assert_eq!(bed.script.volume_at("/data").unwrap().size, Bytes::mib(32).get());
+        assert_eq!(bed.host.grow_volume(growing, ByteSize::mib(32)).await.unwrap().size, ByteSize::mib(32));
+        bed.ensure_with(id, vec![mount(growing, "/data", VolumeAccess::ReadWrite)]).await.unwrap();
+        assert_eq!(bed.script.volume_at("/data").unwrap().size, ByteSize::mib(32).get());
         for _ in 0..2 {
-            let view = bed.host.grow_volume(growing, Bytes::mib(64)).await.unwrap();
-            assert_eq!((view.size, view.users), (Bytes::mib(64), vec![id]));
-            assert_eq!(bed.script.volume_at("/data").unwrap().size, Bytes::mib(64).get());
-            assert_eq!(bed.driver.attached(bed.driver.live()[0])[0].1, Bytes::mib(64));
+            let view = bed.host.grow_volume(growing, ByteSize::mib(64)).await.unwrap();
+            assert_eq!((view.size, view.users), (ByteSize::mib(64), vec![id]));
+            assert_eq!(bed.script.volume_at("/data").unwrap().size, ByteSize::mib(64).get());
+            assert_eq!(bed.driver.attached(bed.driver.live()[0])[0].1, ByteSize::mib(64));
         }
         for (size, code) in [(32, "volume.shrink"), (1, "volume.size"), (1 << 30, "volume.size")] {
-            let fault = bed.host.grow_volume(growing, Bytes::mib(size)).await.unwrap_err();
+            let fault = bed.host.grow_volume(growing, ByteSize::mib(size)).await.unwrap_err();
             assert_eq!((fault.kind, fault.code), (FaultKind::Caller, code));
         }
-        let fault = bed.host.grow_volume(VolumeId::random(), Bytes::mib(64)).await.unwrap_err();
+        let fault = bed.host.grow_volume(VolumeId::random(), ByteSize::mib(64)).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Missing, "volume.not_found"));
     })
     .await;
@@ -191,7 +192,7 @@ async fn growth_reaches_the_machine_and_its_guest() {
 /// Checks that no size given to a machine was smaller than before, and that the last one is the
 /// real size.
 async fn is_never_cut(bed: &FakeBed, growing: VolumeId) {
-    let told = bed.driver.told(bed.driver.live()[0]);
+    let told = bed.driver.given_sizes(bed.driver.live()[0]);
     assert!(told.is_sorted_by_key(|told| told.size), "a machine was told of less than before: {told:?}");
     assert!(told.iter().all(|told| told.size >= told.present), "a machine was told to cut its disk: {told:?}");
     let view = bed.host.volumes().await.unwrap().into_iter().find(|view| view.volume == growing).unwrap();
@@ -203,10 +204,10 @@ async fn is_never_cut(bed: &FakeBed, growing: VolumeId) {
 async fn growths_at_once_never_tell_a_machine_of_less_than_before() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (growing, id) = (volume(bed).await, SandboxId::random());
-        bed.ensure_with(id, vec![mount(growing, "/data", Access::ReadWrite)]).await.unwrap();
+        bed.ensure_with(id, vec![mount(growing, "/data", VolumeAccess::ReadWrite)]).await.unwrap();
         let mut largest = SIZE;
         for round in 1..=20 {
-            let sizes = (1..=8).map(|step| Bytes::mib(round * 100 + step));
+            let sizes = (1..=8).map(|step| ByteSize::mib(round * 100 + step));
             let asks = sizes.clone().map(|size| bed.host.grow_volume(growing, size));
             for (size, outcome) in sizes.zip(futures_util::future::join_all(asks).await) {
                 match outcome {
@@ -214,7 +215,7 @@ async fn growths_at_once_never_tell_a_machine_of_less_than_before() {
                     Err(fault) => assert_eq!(fault.code, "volume.shrink", "{size}: {fault}"),
                 }
             }
-            assert_eq!(largest, Bytes::mib(round * 100 + 8), "the largest wins");
+            assert_eq!(largest, ByteSize::mib(round * 100 + 8), "the largest wins");
             is_never_cut(bed, growing).await;
         }
     })
@@ -226,14 +227,14 @@ async fn growths_at_once_never_tell_a_machine_of_less_than_before() {
 async fn a_volume_that_grows_while_its_sandbox_goes_on_is_not_cut() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (growing, id) = (volume(bed).await, SandboxId::random());
-        bed.ensure_with(id, vec![mount(growing, "/data", Access::ReadWrite)]).await.unwrap();
+        bed.ensure_with(id, vec![mount(growing, "/data", VolumeAccess::ReadWrite)]).await.unwrap();
         for (round, asleep) in [(1, false), (2, true), (3, false)] {
-            let struck = bed.driver.faults().struck();
+            let struck = bed.driver.faults().faults_applied();
             match asleep {
                 true => bed.host.sleep(id).await.map(drop).unwrap(),
                 false => bed.host.pause(id).await.map(drop).unwrap(),
             }
-            bed.driver.faults().plan(When::Nth(Step::Resume, 1), Trouble::Hang);
+            bed.driver.faults().plan(FaultedCalls::Nth(DriverCall::Resume, 1), FaultEffect::Hang);
             let goes_on = async {
                 match asleep {
                     true => bed.host.wake(id).await,
@@ -241,9 +242,9 @@ async fn a_volume_that_grows_while_its_sandbox_goes_on_is_not_cut() {
                 }
             };
             let grows = async {
-                let hangs = async || (bed.driver.faults().struck() > struck).then_some(());
+                let hangs = async || (bed.driver.faults().faults_applied() > struck).then_some(());
                 wait_for("the sandbox to go on", SOON, hangs).await;
-                let wanted = Bytes::mib(100 * round);
+                let wanted = ByteSize::mib(100 * round);
                 let grown = async || {
                     let views = bed.host.volumes().await.unwrap();
                     (views[0].size == wanted).then(|| bed.driver.faults().clear())
@@ -252,7 +253,7 @@ async fn a_volume_that_grows_while_its_sandbox_goes_on_is_not_cut() {
             };
             let (went_on, grew) = tokio::join!(goes_on, grows);
             went_on.unwrap();
-            assert_eq!(grew.unwrap().size, Bytes::mib(100 * round));
+            assert_eq!(grew.unwrap().size, ByteSize::mib(100 * round));
             is_never_cut(bed, growing).await;
         }
     })
@@ -265,9 +266,9 @@ async fn making_a_volume_twice_makes_one() {
         let id = VolumeId::random();
         let view = bed.host.make_volume(id, SIZE).await.unwrap();
         assert_eq!(bed.host.make_volume(id, SIZE).await.unwrap(), view);
-        let fault = bed.host.make_volume(id, Bytes::mib(32)).await.unwrap_err();
+        let fault = bed.host.make_volume(id, ByteSize::mib(32)).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.exists"));
-        for size in [Bytes::mib(1), Bytes::gib(1025)] {
+        for size in [ByteSize::mib(1), ByteSize::gib(1025)] {
             let fault = bed.host.make_volume(VolumeId::random(), size).await.unwrap_err();
             assert_eq!((fault.kind, fault.code), (FaultKind::Caller, "volume.size"));
         }
@@ -280,18 +281,18 @@ async fn making_a_volume_twice_makes_one() {
 async fn a_sleeper_keeps_its_volumes_and_learns_of_growth_when_it_wakes() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (own, id) = (volume(bed).await, SandboxId::random());
-        bed.ensure_with(id, vec![mount(own, "/data", Access::ReadWrite)]).await.unwrap();
+        bed.ensure_with(id, vec![mount(own, "/data", VolumeAccess::ReadWrite)]).await.unwrap();
         bed.host.sleep(id).await.unwrap();
         assert_eq!((bed.driver.live().len(), bed.script.flushes()), (0, 1), "written out before it sleeps");
         assert_eq!(users(bed, own).await, [id]);
         let fault = bed.host.remove_volume(own).await.unwrap_err();
         assert_eq!(fault.code, "volume.attached");
-        let other = bed.ensure_with(SandboxId::random(), vec![mount(own, "/data", Access::ReadWrite)]).await;
+        let other = bed.ensure_with(SandboxId::random(), vec![mount(own, "/data", VolumeAccess::ReadWrite)]).await;
         assert_eq!(refused(other), (FaultKind::Conflict, "volume.in_use"));
-        bed.host.grow_volume(own, Bytes::mib(64)).await.unwrap();
+        bed.host.grow_volume(own, ByteSize::mib(64)).await.unwrap();
         assert_eq!(bed.script.volume_at("/data").unwrap().size, SIZE.get(), "nobody can be told yet");
         bed.host.wake(id).await.unwrap();
-        assert_eq!(bed.script.volume_at("/data").unwrap().size, Bytes::mib(64).get());
+        assert_eq!(bed.script.volume_at("/data").unwrap().size, ByteSize::mib(64).get());
         assert_eq!(bed.driver.attached(bed.driver.live()[0]).len(), 1);
         bed.host.sleep(id).await.unwrap();
         bed.host.remove(id).await.unwrap();
@@ -305,12 +306,12 @@ async fn a_sleeper_keeps_its_volumes_and_learns_of_growth_when_it_wakes() {
 async fn a_paused_sandbox_learns_of_growth_when_it_goes_on() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (own, id) = (volume(bed).await, SandboxId::random());
-        bed.ensure_with(id, vec![mount(own, "/data", Access::ReadWrite)]).await.unwrap();
+        bed.ensure_with(id, vec![mount(own, "/data", VolumeAccess::ReadWrite)]).await.unwrap();
         bed.host.pause(id).await.unwrap();
-        bed.host.grow_volume(own, Bytes::mib(64)).await.unwrap();
+        bed.host.grow_volume(own, ByteSize::mib(64)).await.unwrap();
         bed.host.resume(id).await.unwrap();
-        assert_eq!(bed.script.volume_at("/data").unwrap().size, Bytes::mib(64).get());
-        assert_eq!(bed.driver.attached(bed.driver.live()[0])[0].1, Bytes::mib(64));
+        assert_eq!(bed.script.volume_at("/data").unwrap().size, ByteSize::mib(64).get());
+        assert_eq!(bed.driver.attached(bed.driver.live()[0])[0].1, ByteSize::mib(64));
     })
     .await;
 }
@@ -320,16 +321,16 @@ async fn children_read_what_their_parent_reads_and_nobody_copies_a_writer() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (own, shared) = (volume(bed).await, volume(bed).await);
         let (writing, reading, child) = (SandboxId::random(), SandboxId::random(), SandboxId::random());
-        bed.ensure_with(writing, vec![mount(own, "/data", Access::ReadWrite)]).await.unwrap();
-        bed.ensure_with(reading, vec![mount(shared, "/models", Access::ReadOnly)]).await.unwrap();
+        bed.ensure_with(writing, vec![mount(own, "/data", VolumeAccess::ReadWrite)]).await.unwrap();
+        bed.ensure_with(reading, vec![mount(shared, "/models", VolumeAccess::ReadOnly)]).await.unwrap();
         let fork_of = |parent, child| {
-            let children = vec![Ensure { id: child, generation: 1, spec: spec("mini") }];
-            bed.host.fork(ForkAsk { parent, layer: LayerId::random(), children })
+            let children = vec![EnsureParams { id: child, generation: 1, spec: spec("mini") }];
+            bed.host.fork(ForkParams { parent, layer: LayerId::random(), children })
         };
         let fault = fork_of(writing, child).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
         for id in [writing, reading] {
-            let kept = SealAsk { layer: LayerId::random(), hold: Hold::Kept };
+            let kept = SealParams { layer: LayerId::random(), hold: LayerHold::Kept };
             let fault = bed.host.seal(id, kept).await.unwrap_err();
             assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
         }
@@ -354,18 +355,18 @@ async fn children_read_what_their_parent_reads_and_nobody_copies_a_writer() {
 /// Together they would exceed the limit of all volumes, also with parallel requests.
 #[tokio::test]
 async fn volumes_made_or_grown_side_by_side_do_not_get_more_than_all_may_have() {
-    let ground = std::sync::Arc::new(FakeGround::with_small_volume(64 << 20).await.unwrap());
-    let settings = HostSettings { disk_reserve: Bytes::new(0), ..FakeBed::settings() };
+    let ground = std::sync::Arc::new(FakeHostState::with_small_volume(64 << 20).await.unwrap());
+    let settings = HostSettings { disk_reserve: ByteSize::new(0), ..FakeBed::settings() };
     let bed = FakeBed::start_over(ground, settings).await.unwrap();
     // Three times the disk is 192 MiB, less what its file system may need.
-    let makes = (0..6).map(|_| bed.host.make_volume(VolumeId::random(), Bytes::mib(50)));
+    let makes = (0..6).map(|_| bed.host.make_volume(VolumeId::random(), ByteSize::mib(50)));
     let outcomes = futures_util::future::join_all(makes).await;
     let made: Vec<VolumeId> = outcomes.iter().flatten().map(|view| view.volume).collect();
     assert_eq!(made.len(), 3, "{outcomes:?}");
     for fault in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
         assert_eq!((fault.kind, fault.code), (FaultKind::Storage, "host.storage"), "{fault}");
     }
-    let grows = made.iter().map(|volume| bed.host.grow_volume(*volume, Bytes::mib(80)));
+    let grows = made.iter().map(|volume| bed.host.grow_volume(*volume, ByteSize::mib(80)));
     let outcomes = futures_util::future::join_all(grows).await;
     assert_eq!(outcomes.iter().flatten().count(), 1, "{outcomes:?}");
     bed.host.close().await;

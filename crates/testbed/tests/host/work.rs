@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use pandastack_model::FaultKind;
 use pandastack_testbed::{FakeBed, finish, with_fake_bed};
-use pandastack_wire_fleet::{ExecAsk, ExecControl, ExecEvent, HostPort, Program, WriteAsk};
+use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecParams, HostPort, Program, WriteParams};
 
 use crate::{SOON, output_rests};
 
@@ -30,7 +30,7 @@ async fn programs_run_and_tell_how_they_ended() {
 async fn a_deadline_passes_in_the_guests_own_time() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
-        let ask = ExecAsk {
+        let ask = ExecParams {
             program: Program::Argv(vec!["sleep".to_owned(), "1000".to_owned()]),
             cwd: None,
             env: Default::default(),
@@ -99,7 +99,7 @@ async fn files_go_in_and_come_out() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
         let body = stream::iter((0..12).map(|at| Ok(Bytes::from(vec![at; 300_000])))).boxed();
-        let ask = WriteAsk { path: "/data/big".to_owned(), mode: None };
+        let ask = WriteParams { path: "/data/big".to_owned(), mode: None };
         assert_eq!(bed.host.write_file(id, ask, body).await.unwrap(), 3_600_000);
         let file = bed.host.read_file(id, "/data/big").await.unwrap();
         assert_eq!(file.entry.size, 3_600_000);
@@ -120,7 +120,7 @@ async fn siblings_share_no_files() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let ((one, _), (two, _)) = (bed.create().await, bed.create().await);
         let body = stream::iter([Ok(Bytes::from_static(b"mine"))]).boxed();
-        bed.host.write_file(one, WriteAsk { path: "/note".to_owned(), mode: None }, body).await.unwrap();
+        bed.host.write_file(one, WriteParams { path: "/note".to_owned(), mode: None }, body).await.unwrap();
         assert!(bed.host.stat(one, "/note").await.is_ok());
         assert!(bed.host.stat(two, "/note").await.is_err());
     })

@@ -9,10 +9,10 @@ mod scene;
 
 use std::{sync::Arc, time::Duration};
 
-use pandastack_host::{HostSettings, Leave, Ledger, LedgerFaults, Lost};
+use pandastack_host::{HostSettings, Ledger, LedgerFaults, ShutdownMode, WriteLoss};
 use pandastack_model::{SandboxId, SandboxState};
-use pandastack_testbed::{FakeBed, FakeGround, Leftovers, Manner, wait_for};
-use pandastack_vmm_fake::Step;
+use pandastack_testbed::{FakeBed, FakeHostState, HandshakeBehaviour, InstanceLeftovers, wait_for};
+use pandastack_vmm_fake::DriverCall;
 use pandastack_wire_fleet::HostPort;
 
 use scene::{Operation, Said, Scene};
@@ -30,13 +30,13 @@ enum Host {
     Next,
 }
 
-async fn host(ground: &Arc<FakeGround>) -> FakeBed {
+async fn host(ground: &Arc<FakeHostState>) -> FakeBed {
     FakeBed::start_over(ground.clone(), FakeBed::settings()).await.unwrap()
 }
 
 /// Ends a host as an update does: its machines keep running.
 async fn next_host(bed: FakeBed) -> FakeBed {
-    bed.host.close_as(Leave::Running).await;
+    bed.host.close_as(ShutdownMode::Running).await;
     host(&bed.ground).await
 }
 
@@ -52,14 +52,14 @@ async fn comes_clean(bed: &FakeBed) {
 
 /// State with a ledger that fails.
 struct Stage {
-    ground: Arc<FakeGround>,
+    ground: Arc<FakeHostState>,
     ledger: Ledger,
     faults: LedgerFaults,
 }
 
 impl Stage {
-    async fn make(lost: Lost) -> Self {
-        let ground = Arc::new(FakeGround::make().await.unwrap());
+    async fn make(lost: WriteLoss) -> Self {
+        let ground = Arc::new(FakeHostState::make().await.unwrap());
         // A host creates the ledger.
         host(&ground).await.host.close().await;
         let ledger = Ledger::open(&ground.ledger()).await.unwrap();
@@ -117,7 +117,7 @@ async fn attempt(stage: &Stage, operation: Operation, nth: u32, then: Host) -> b
     scene.strike(&bed).await;
     comes_clean(&bed).await;
     bed.host.close().await;
-    assert_eq!(bed.leftovers().await.unwrap(), Leftovers::default());
+    assert_eq!(bed.leftovers().await.unwrap(), InstanceLeftovers::default());
     struck
 }
 
@@ -134,7 +134,7 @@ async fn acts_again(bed: &FakeBed, ledger: &Ledger, scene: &Scene) {
 }
 
 async fn check(operation: Operation, writes_min: u32) {
-    for lost in [Lost::Yes, Lost::No] {
+    for lost in [WriteLoss::Yes, WriteLoss::No] {
         let stage = Stage::make(lost).await;
         let mut nth = 1;
         loop {
@@ -235,7 +235,7 @@ async fn any_write_of_the_removal_of_a_volume_may_fail() {
 /// The ledger refused a requested removal. The next removal must not wait for a wake either.
 #[tokio::test]
 async fn a_removal_after_a_refused_one_waits_for_no_wake() {
-    let Stage { ground, faults, .. } = Stage::make(Lost::Yes).await;
+    let Stage { ground, faults, .. } = Stage::make(WriteLoss::Yes).await;
     let patient = HostSettings { launch_deadline: SOON * 10, ..FakeBed::settings() };
     let bed = FakeBed::start_over(ground, patient).await.unwrap();
     let id = SandboxId::random();
@@ -244,10 +244,10 @@ async fn a_removal_after_a_refused_one_waits_for_no_wake() {
     faults.arm(1).await.unwrap();
     assert_eq!(bed.host.remove(id).await.unwrap_err().code, "host.storage");
     assert!(faults.disarm().await.unwrap());
-    bed.script.behave(Manner::Silent);
-    let dials = bed.driver.faults().calls(Step::Dial);
+    bed.script.set_behaviour(HandshakeBehaviour::Silent);
+    let dials = bed.driver.faults().calls(DriverCall::Dial);
     let removal = async {
-        let dialled = async || (bed.driver.faults().calls(Step::Dial) > dials).then_some(());
+        let dialled = async || (bed.driver.faults().calls(DriverCall::Dial) > dials).then_some(());
         wait_for("the guest is dialled", SOON, dialled).await;
         bed.host.remove(id).await.unwrap();
     };

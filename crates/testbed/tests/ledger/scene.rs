@@ -3,10 +3,10 @@
 
 use pandastack_host::Ledger;
 use pandastack_model::{
-    Access, Bytes, Egress, Fault, LayerId, SandboxId, SandboxSpec, SandboxState, VolumeId, VolumeMount,
+    ByteSize, Egress, Fault, LayerId, SandboxId, SandboxSpec, SandboxState, VolumeAccess, VolumeId, VolumeMount,
 };
 use pandastack_testbed::{FakeBed, spec};
-use pandastack_wire_fleet::{Ensure, ForkAsk, Hold, HostPort, Lifecycle, SealAsk};
+use pandastack_wire_fleet::{EnsureParams, ForkParams, HostPort, IdlePolicy, LayerHold, SealParams};
 
 use crate::SOON;
 
@@ -31,7 +31,7 @@ pub enum Operation {
 }
 
 /// The new lifecycle of a sandbox.
-const OTHER: Lifecycle = Lifecycle { ttl_seconds: 4321, persistent: true };
+const OTHER: IdlePolicy = IdlePolicy { ttl_seconds: 4321, persistent: true };
 
 impl Operation {
     /// Whether its sandbox writes a volume.
@@ -78,7 +78,7 @@ impl Scene {
             volume: VolumeId::random(),
         };
         if operation.writes() || operation == Operation::RemoveVolume {
-            bed.host.make_volume(scene.volume, Bytes::mib(16)).await.unwrap();
+            bed.host.make_volume(scene.volume, ByteSize::mib(16)).await.unwrap();
         }
         if !operation.creates() {
             bed.ensure_with(scene.id, scene.mounts()).await.unwrap();
@@ -95,7 +95,7 @@ impl Scene {
     }
 
     fn mounts(&self) -> Vec<VolumeMount> {
-        let mount = VolumeMount { volume: self.volume, path: "/data".to_owned(), access: Access::ReadWrite };
+        let mount = VolumeMount { volume: self.volume, path: "/data".to_owned(), access: VolumeAccess::ReadWrite };
         if self.operation.writes() { vec![mount] } else { Vec::new() }
     }
 
@@ -107,13 +107,13 @@ impl Scene {
                     bed.ensure_with(self.id, self.mounts()).await.map(drop)
                 }
                 Operation::Fork => {
-                    let ensure = |id: &SandboxId| Ensure { id: *id, generation: 1, spec: spec("mini") };
+                    let ensure = |id: &SandboxId| EnsureParams { id: *id, generation: 1, spec: spec("mini") };
                     let children = self.children.iter().map(ensure).collect();
-                    let forked = bed.host.fork(ForkAsk { parent: self.id, layer: self.layer, children }).await?;
+                    let forked = bed.host.fork(ForkParams { parent: self.id, layer: self.layer, children }).await?;
                     forked.children.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
                 }
                 Operation::Seal => {
-                    bed.host.seal(self.id, SealAsk { layer: self.layer, hold: Hold::Kept }).await.map(drop)
+                    bed.host.seal(self.id, SealParams { layer: self.layer, hold: LayerHold::Kept }).await.map(drop)
                 }
                 Operation::Sleep | Operation::SleepPaused => bed.host.sleep(self.id).await.map(drop),
                 Operation::Wake | Operation::WakeWriter => bed.host.wake(self.id).await.map(drop),
@@ -179,7 +179,7 @@ impl Scene {
     /// writes the whole specification at every change.
     pub async fn is_on_terms(&self, bed: &FakeBed, ledger: &Ledger, done: bool) {
         let SandboxSpec { ttl_seconds, persistent, egress, .. } = spec("mini");
-        let before = Lifecycle { ttl_seconds, persistent };
+        let before = IdlePolicy { ttl_seconds, persistent };
         let (terms, rules) = match (done, self.operation) {
             (true, Operation::SetEgress) => (before, Egress::Only(Vec::new())),
             (true, Operation::SetLifecycle) => (OTHER, egress),
@@ -188,7 +188,7 @@ impl Scene {
         let written = async || {
             let rows = ledger.sandboxes().await.unwrap();
             let spec = rows.into_iter().find(|row| row.id == self.id).expect("it is on the ledger").spec;
-            (Lifecycle { ttl_seconds: spec.ttl_seconds, persistent: spec.persistent }, spec.egress)
+            (IdlePolicy { ttl_seconds: spec.ttl_seconds, persistent: spec.persistent }, spec.egress)
         };
         assert_eq!(written().await, (terms, rules.clone()));
         match self.operation {

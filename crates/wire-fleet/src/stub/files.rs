@@ -7,8 +7,8 @@ use pandastack_model::{Fault, FaultKind, SandboxId};
 
 use super::StubHost;
 use crate::{
-    ByteStream, ChangeStream, FileBody, FileEntry, FileKind, InTheWay, Reach, TreePort, Unpacked, WalkAsk, Walked,
-    WriteAsk,
+    ByteStream, ExistingTarget, FileBody, FileChangeStream, FileEntry, FileKind, PathScope, TreePort, UnpackSummary,
+    WalkParams, WalkResult, WriteParams,
 };
 
 /// A file that was written.
@@ -50,7 +50,7 @@ impl StubHost {
         Ok(FileBody { entry: file_entry("f"), body: pieces_of(path, pieces) })
     }
 
-    pub(super) async fn keep_file(&self, ask: WriteAsk, body: ByteStream) -> Result<u64, Fault> {
+    pub(super) async fn keep_file(&self, ask: WriteParams, body: ByteStream) -> Result<u64, Fault> {
         let bytes = match read_body(body).await {
             Ok(bytes) => bytes,
             Err(fault) => {
@@ -86,32 +86,32 @@ pub(super) async fn read_body(mut body: ByteStream) -> Result<Vec<u8>, Fault> {
 
 #[async_trait]
 impl TreePort for StubHost {
-    async fn make_dir(&self, id: SandboxId, path: &str, above: Reach) -> Result<(), Fault> {
+    async fn make_dir(&self, id: SandboxId, path: &str, above: PathScope) -> Result<(), Fault> {
         self.serve("make_dir", id)?;
         self.record(format!("make_dir {path} {above:?}"));
         Ok(())
     }
 
-    async fn move_path(&self, id: SandboxId, from: &str, to: &str, in_the_way: InTheWay) -> Result<(), Fault> {
+    async fn move_path(&self, id: SandboxId, from: &str, to: &str, in_the_way: ExistingTarget) -> Result<(), Fault> {
         self.serve("move_path", id)?;
         self.record(format!("move_path {from} {to} {in_the_way:?}"));
         Ok(())
     }
 
-    async fn chmod(&self, id: SandboxId, path: &str, mode: u32, below: Reach) -> Result<(), Fault> {
+    async fn chmod(&self, id: SandboxId, path: &str, mode: u32, below: PathScope) -> Result<(), Fault> {
         self.serve("chmod", id)?;
         self.record(format!("chmod {path} {mode:o} {below:?}"));
         Ok(())
     }
 
-    async fn walk(&self, id: SandboxId, ask: WalkAsk) -> Result<Walked, Fault> {
+    async fn walk(&self, id: SandboxId, ask: WalkParams) -> Result<WalkResult, Fault> {
         self.serve("walk", id)?;
         self.record(format!("walk {} {}", ask.path, ask.depth));
         let entries = self.walked.lock().unwrap().iter().map(|name| file_entry(name)).collect();
-        Ok(Walked { entries, truncated: true })
+        Ok(WalkResult { entries, truncated: true })
     }
 
-    async fn watch(&self, id: SandboxId, path: &str, below: Reach) -> Result<ChangeStream, Fault> {
+    async fn watch(&self, id: SandboxId, path: &str, below: PathScope) -> Result<FileChangeStream, Fault> {
         self.serve("watch", id)?;
         self.record(format!("watch {path} {below:?}"));
         let changes = self.changes.lock().unwrap().pop_front().ok_or_else(missing)?;
@@ -123,10 +123,10 @@ impl TreePort for StubHost {
         Ok(pieces_of(path, vec!["tar".into(), "ball".into()]))
     }
 
-    async fn write_tree(&self, id: SandboxId, path: &str, body: ByteStream) -> Result<Unpacked, Fault> {
+    async fn write_tree(&self, id: SandboxId, path: &str, body: ByteStream) -> Result<UnpackSummary, Fault> {
         self.serve("write_tree", id)?;
         let bytes = read_body(body).await?.len() as u64;
         self.record(format!("write_tree {path} {bytes}"));
-        Ok(Unpacked { entries: 2, bytes })
+        Ok(UnpackSummary { entries: 2, bytes })
     }
 }

@@ -16,41 +16,41 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use pandastack_model::{Bytes as Size, Egress, ExecDefaults, Fault, LayerId, SandboxId, Tier, VolumeId};
+use pandastack_model::{ByteSize, Egress, ExecDefaults, Fault, LayerId, SandboxId, Tier, VolumeId};
 use tokio::sync::{broadcast, mpsc};
 
 pub use files::{StubFile, file_entry};
-pub use orders::Gate;
+pub use orders::StubGate;
 pub use played::{PlayedCell, PlayedCommand, PlayedConnection};
 pub use processes::process_view;
 
 use crate::{
-    AuditReport, Cause, Change, CodeSessionView, Ensure, ExecAsk, ExecEvent, FileEntry, Hold, HostEvent, Lifecycle,
-    ListeningPort, OutputStep, ProcessView, SandboxView, SpawnAsk,
+    AuditReport, ChangeCause, CodeSessionView, EnsureParams, ExecEvent, ExecParams, FileChange, FileEntry, HostEvent,
+    IdlePolicy, LayerHold, ListeningPort, OutputEvent, ProcessView, SandboxView, SpawnParams,
 };
 
 /// How many events wait for a subscriber before it misses some.
 const EVENTS_MAX: usize = 64;
 
 /// Items of one stream that a test has prepared.
-pub type Prepared<T> = Vec<Result<T, Fault>>;
+pub type PreparedItems<T> = Vec<Result<T, Fault>>;
 
 /// A host without machines. Public fields hold its state: tests prepare and inspect them.
 pub struct StubHost {
     /// The sandboxes on this host.
     pub sandboxes: Mutex<BTreeMap<SandboxId, SandboxView>>,
     /// The request that started each sandbox, kept after its end.
-    pub ensured: Mutex<BTreeMap<SandboxId, Ensure>>,
+    pub ensured: Mutex<BTreeMap<SandboxId, EnsureParams>>,
     /// The sealed layers, and who keeps each of them.
-    pub layers: Mutex<BTreeMap<LayerId, Hold>>,
+    pub layers: Mutex<BTreeMap<LayerId, LayerHold>>,
     /// Command defaults of sandboxes made from a layer.
     pub layer_defaults: Mutex<BTreeMap<LayerId, ExecDefaults>>,
     /// The size of each volume.
-    pub volumes: Mutex<BTreeMap<VolumeId, Size>>,
+    pub volumes: Mutex<BTreeMap<VolumeId, ByteSize>>,
     /// The last egress policy that was set for each sandbox.
     pub egress: Mutex<BTreeMap<SandboxId, Egress>>,
     /// The last lifecycle that was set for each sandbox.
-    pub lifecycles: Mutex<BTreeMap<SandboxId, Lifecycle>>,
+    pub lifecycles: Mutex<BTreeMap<SandboxId, IdlePolicy>>,
     /// The answer to an audit.
     pub audit_report: Mutex<AuditReport>,
     pub tier: Mutex<Tier>,
@@ -58,15 +58,15 @@ pub struct StubHost {
     pub listening: Mutex<Vec<ListeningPort>>,
     pub events: broadcast::Sender<HostEvent>,
     /// Where requests that change a sandbox wait.
-    pub gate: Gate,
+    pub gate: StubGate,
     /// Requests about processes and folders, as text. Plain reads are left out.
     pub calls: Mutex<Vec<String>>,
     /// Every command that was run, and its sandbox.
-    pub executed: Mutex<Vec<(SandboxId, ExecAsk)>>,
+    pub executed: Mutex<Vec<(SandboxId, ExecParams)>>,
     /// Every background process that was requested.
-    pub spawned: Mutex<Vec<SpawnAsk>>,
+    pub spawned: Mutex<Vec<SpawnParams>>,
     /// Output for the next attaches. Without any, a process says its own command.
-    pub output: Mutex<VecDeque<Prepared<OutputStep>>>,
+    pub output: Mutex<VecDeque<PreparedItems<OutputEvent>>>,
     /// Every file by its path. All sandboxes share them.
     pub files: Mutex<BTreeMap<String, StubFile>>,
     /// Faults that ended the bodies of broken uploads.
@@ -76,17 +76,17 @@ pub struct StubHost {
     /// The names in every recursive listing.
     pub walked: Mutex<Vec<String>>,
     /// Changes for the next watches. A watch stays silent after its last change.
-    pub changes: Mutex<VecDeque<Prepared<Vec<Change>>>>,
+    pub changes: Mutex<VecDeque<PreparedItems<Vec<FileChange>>>>,
     /// The open code sessions, oldest first.
     pub sessions: Mutex<Vec<CodeSessionView>>,
-    orders: orders::Orders,
-    players: played::Players,
+    orders: orders::OrderedFaults,
+    players: played::PlayedQueues,
     hung: Mutex<Vec<mpsc::Sender<ExecEvent>>>,
     /// Has one more reference for each presence.
     present: Arc<()>,
     running: Mutex<BTreeMap<SandboxId, Vec<ProcessView>>>,
     sealed: Mutex<BTreeMap<LayerId, Vec<ProcessView>>>,
-    cause: Mutex<fn() -> Cause>,
+    cause: Mutex<fn() -> ChangeCause>,
 }
 
 impl Default for StubHost {
@@ -103,7 +103,7 @@ impl Default for StubHost {
             tier: Mutex::new(Tier::Fake),
             listening: Mutex::default(),
             events: broadcast::Sender::new(EVENTS_MAX),
-            gate: Gate::default(),
+            gate: StubGate::default(),
             calls: Mutex::default(),
             executed: Mutex::default(),
             spawned: Mutex::default(),
@@ -114,8 +114,8 @@ impl Default for StubHost {
             walked: Mutex::default(),
             changes: Mutex::default(),
             sessions: Mutex::default(),
-            orders: orders::Orders::default(),
-            players: played::Players::default(),
+            orders: orders::OrderedFaults::default(),
+            players: played::PlayedQueues::default(),
             hung: Mutex::default(),
             present: Arc::default(),
             running: Mutex::default(),
@@ -127,7 +127,7 @@ impl Default for StubHost {
 
 impl StubHost {
     /// Sets how the host finds the request that causes a change.
-    pub fn set_cause(&self, cause: fn() -> Cause) {
+    pub fn set_cause(&self, cause: fn() -> ChangeCause) {
         *self.cause.lock().unwrap() = cause;
     }
 

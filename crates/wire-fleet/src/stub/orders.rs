@@ -15,7 +15,7 @@ use super::StubHost;
 
 /// Faults that the test has ordered, by the name of the port's method.
 #[derive(Default)]
-pub(super) struct Orders {
+pub(super) struct OrderedFaults {
     once: Mutex<BTreeMap<&'static str, Fault>>,
     always: Mutex<BTreeMap<&'static str, Fault>>,
     /// Faults of the children of the next fork, by index.
@@ -23,18 +23,18 @@ pub(super) struct Orders {
 }
 
 /// Where requests wait while it is closed. It starts open.
-pub struct Gate {
+pub struct StubGate {
     closed: AtomicBool,
     passes: Semaphore,
 }
 
-impl Default for Gate {
+impl Default for StubGate {
     fn default() -> Self {
         Self { closed: AtomicBool::new(false), passes: Semaphore::new(0) }
     }
 }
 
-impl Gate {
+impl StubGate {
     /// Makes every later request wait.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);

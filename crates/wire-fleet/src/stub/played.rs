@@ -16,7 +16,7 @@ use tokio::{
 
 use super::StubHost;
 use crate::{
-    ByteStream, CellAsk, CellEvent, CellStream, CodeSessionView, ConsoleAsk, ExecAsk, ExecControl, ExecEvent,
+    ByteStream, CellEvent, CellParams, CellStream, CodeSessionView, ConsoleRange, ExecControl, ExecEvent, ExecParams,
     ExecSession, GuestStream, Presence, Program,
 };
 
@@ -34,7 +34,7 @@ const CONNECTIONS_MAX: usize = 256;
 
 /// The guest's end of a command: the request, and the channels to play it.
 pub struct PlayedCommand {
-    pub ask: ExecAsk,
+    pub ask: ExecParams,
     pub events: Sender<ExecEvent>,
     pub control: Receiver<ExecControl>,
 }
@@ -50,7 +50,7 @@ impl PlayedCommand {
 
 /// The guest's end of a cell.
 pub struct PlayedCell {
-    pub ask: CellAsk,
+    pub ask: CellParams,
     pub events: Sender<CellEvent>,
 }
 
@@ -63,15 +63,15 @@ pub struct PlayedConnection {
 
 /// The queues to a test that plays the guest.
 #[derive(Default)]
-pub(super) struct Players {
+pub(super) struct PlayedQueues {
     commands: Mutex<Option<Sender<PlayedCommand>>>,
     cells: Mutex<Option<Sender<PlayedCell>>>,
     connections: Mutex<Option<Sender<PlayedConnection>>>,
-    console: Mutex<Option<Console>>,
+    console: Mutex<Option<PlayedConsole>>,
 }
 
 /// Existing output of a console, and the channel of new output.
-type Console = (Vec<u8>, Receiver<Vec<u8>>);
+type PlayedConsole = (Vec<u8>, Receiver<Vec<u8>>);
 
 impl StubHost {
     /// From now on the caller plays every command.
@@ -110,7 +110,7 @@ impl StubHost {
         Presence::new(self.present.clone())
     }
 
-    pub(super) async fn run_command(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
+    pub(super) async fn run_command(&self, id: SandboxId, ask: ExecParams) -> Result<ExecSession, Fault> {
         self.executed.lock().unwrap().push((id, ask.clone()));
         let player = self.players.commands.lock().unwrap().clone();
         let Some(player) = player else {
@@ -146,7 +146,7 @@ impl StubHost {
         ExecSession { events, control: mpsc::channel(1).0 }
     }
 
-    pub(super) async fn run_played_cell(&self, ask: CellAsk) -> Result<CellStream, Fault> {
+    pub(super) async fn run_played_cell(&self, ask: CellParams) -> Result<CellStream, Fault> {
         self.check_session(&ask.session)?;
         let player = self.players.cells.lock().unwrap().clone();
         let player = player.ok_or_else(|| Fault::bug("no test plays cells"))?;
@@ -177,12 +177,12 @@ impl StubHost {
         if known { Ok(()) } else { Err(Fault::new(FaultKind::Missing, "session.not_found", "session not found")) }
     }
 
-    pub(super) fn read_console(&self, ask: ConsoleAsk) -> Result<ByteStream, Fault> {
+    pub(super) fn read_console(&self, ask: ConsoleRange) -> Result<ByteStream, Fault> {
         let (past, new_output) = self.players.console.lock().unwrap().take().ok_or_else(Fault::no_sandbox)?;
         let past = stream::iter([Ok(Bytes::from(past))]);
         Ok(match ask {
-            ConsoleAsk::Past => Box::pin(past),
-            ConsoleAsk::Follow => Box::pin(past.chain(drain(new_output).map(|piece| Ok(Bytes::from(piece))))),
+            ConsoleRange::Past => Box::pin(past),
+            ConsoleRange::Follow => Box::pin(past.chain(drain(new_output).map(|piece| Ok(Bytes::from(piece))))),
         })
     }
 }

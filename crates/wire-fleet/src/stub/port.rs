@@ -2,25 +2,26 @@
 
 use async_trait::async_trait;
 use pandastack_model::{
-    Ask, Bytes as Size, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, GuestPort, LayerId, Origin,
-    SandboxId, VolumeId,
+    ByteSize, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, GuestPort, LayerId, SandboxId, SandboxOrigin,
+    SandboxRequest, VolumeId,
 };
 use tokio::sync::broadcast;
 
 use super::StubHost;
 use crate::{
-    AuditReport, BootAsk, ByteStream, CellAsk, CellStream, CodeSessionView, ConsoleAsk, Ensure, ExecAsk, ExecSession,
-    FileBody, FileEntry, ForkAsk, Forked, GuestStream, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
-    ListeningPort, MachineUsage, Presence, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
+    AuditReport, BootParams, ByteStream, CellParams, CellStream, CodeSessionView, ConsoleRange, EnsureParams,
+    ExecParams, ExecSession, FileBody, FileEntry, ForkOutcome, ForkParams, GuestStream, HostEvent, HostPort,
+    HostStatus, IdlePolicy, LayerView, ListeningPort, MachineUsage, Presence, SandboxView, SealParams, TemplateView,
+    VolumeView, WriteParams,
 };
 
 #[async_trait]
 impl HostPort for StubHost {
-    async fn ensure(&self, ask: Ensure) -> Result<SandboxView, Fault> {
+    async fn ensure(&self, ask: EnsureParams) -> Result<SandboxView, Fault> {
         self.enter("ensure").await?;
         match ask.spec.origin {
-            Origin::Template => self.start(ask, "standby"),
-            Origin::Layer(layer) => {
+            SandboxOrigin::Template => self.start(ask, "standby"),
+            SandboxOrigin::Layer(layer) => {
                 self.restore_processes(ask.id, layer);
                 self.start(ask, "snapshot")
             }
@@ -34,32 +35,32 @@ impl HostPort for StubHost {
     }
 
     async fn pause(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        self.step("pause", id, Ask::Pause)
+        self.step("pause", id, SandboxRequest::Pause)
     }
 
     async fn resume(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        self.step("resume", id, Ask::Resume)
+        self.step("resume", id, SandboxRequest::Resume)
     }
 
     async fn sleep(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        self.step("sleep", id, Ask::Sleep)
+        self.step("sleep", id, SandboxRequest::Sleep)
     }
 
     async fn wake(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        self.step("wake", id, Ask::Wake)
+        self.step("wake", id, SandboxRequest::Wake)
     }
 
-    async fn seal(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault> {
+    async fn seal(&self, id: SandboxId, ask: SealParams) -> Result<LayerView, Fault> {
         self.gate.pass().await;
         self.seal_now(id, ask)
     }
 
-    async fn seal_as(&self, id: SandboxId, ask: SealAsk, defaults: ExecDefaults) -> Result<LayerView, Fault> {
+    async fn seal_as(&self, id: SandboxId, ask: SealParams, defaults: ExecDefaults) -> Result<LayerView, Fault> {
         self.layer_defaults.lock().unwrap().insert(ask.layer, defaults);
         self.seal(id, ask).await
     }
 
-    async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault> {
+    async fn fork(&self, ask: ForkParams) -> Result<ForkOutcome, Fault> {
         self.enter("fork").await?;
         self.fork_now(ask)
     }
@@ -76,19 +77,19 @@ impl HostPort for StubHost {
         Ok(())
     }
 
-    async fn set_lifecycle(&self, id: SandboxId, lifecycle: Lifecycle) -> Result<SandboxView, Fault> {
+    async fn set_lifecycle(&self, id: SandboxId, lifecycle: IdlePolicy) -> Result<SandboxView, Fault> {
         self.enter("set_lifecycle").await?;
         self.lifecycles.lock().unwrap().insert(id, lifecycle);
         self.observe(id).await.ok_or_else(Fault::no_sandbox)
     }
 
-    async fn make_volume(&self, volume: VolumeId, size: Size) -> Result<VolumeView, Fault> {
+    async fn make_volume(&self, volume: VolumeId, size: ByteSize) -> Result<VolumeView, Fault> {
         self.check("make_volume")?;
         self.volumes.lock().unwrap().insert(volume, size);
         Ok(self.volume_view(volume))
     }
 
-    async fn grow_volume(&self, volume: VolumeId, size: Size) -> Result<VolumeView, Fault> {
+    async fn grow_volume(&self, volume: VolumeId, size: ByteSize) -> Result<VolumeView, Fault> {
         self.check("grow_volume")?;
         self.volumes.lock().unwrap().insert(volume, size);
         Ok(self.volume_view(volume))
@@ -104,7 +105,7 @@ impl HostPort for StubHost {
         Ok(ids.into_iter().map(|id| self.volume_view(id)).collect())
     }
 
-    async fn boot(&self, ask: BootAsk) -> Result<LayerView, Fault> {
+    async fn boot(&self, ask: BootParams) -> Result<LayerView, Fault> {
         self.check("boot")?;
         Ok(self.boot_now(&ask))
     }
@@ -127,10 +128,10 @@ impl HostPort for StubHost {
             sandboxes: self.count(),
             standby: 3,
             blanks: 2,
-            memory_promised: Size::mib(512),
-            disk_free: Size::mib(64),
-            disk_total: Size::gib(128),
-            resident: Size::mib(32),
+            memory_promised: ByteSize::mib(512),
+            disk_free: ByteSize::mib(64),
+            disk_total: ByteSize::gib(128),
+            resident: ByteSize::mib(32),
         }
     }
 
@@ -143,7 +144,7 @@ impl HostPort for StubHost {
         ids.into_iter().filter_map(|id| self.usage_now(id).ok().flatten()).collect()
     }
 
-    async fn console(&self, _: SandboxId, ask: ConsoleAsk) -> Result<ByteStream, Fault> {
+    async fn console(&self, _: SandboxId, ask: ConsoleRange) -> Result<ByteStream, Fault> {
         self.read_console(ask)
     }
 
@@ -163,7 +164,7 @@ impl HostPort for StubHost {
         Ok(self.presence())
     }
 
-    async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
+    async fn exec(&self, id: SandboxId, ask: ExecParams) -> Result<ExecSession, Fault> {
         self.serve("exec", id)?;
         self.run_command(id, ask).await
     }
@@ -190,7 +191,7 @@ impl HostPort for StubHost {
         Ok(())
     }
 
-    async fn run_cell(&self, id: SandboxId, ask: CellAsk) -> Result<CellStream, Fault> {
+    async fn run_cell(&self, id: SandboxId, ask: CellParams) -> Result<CellStream, Fault> {
         self.serve("run_cell", id)?;
         self.run_played_cell(ask).await
     }
@@ -200,7 +201,7 @@ impl HostPort for StubHost {
         self.open_file(path)
     }
 
-    async fn write_file(&self, id: SandboxId, ask: WriteAsk, body: ByteStream) -> Result<u64, Fault> {
+    async fn write_file(&self, id: SandboxId, ask: WriteParams, body: ByteStream) -> Result<u64, Fault> {
         self.serve("write_file", id)?;
         self.keep_file(ask, body).await
     }

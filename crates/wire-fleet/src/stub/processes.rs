@@ -8,8 +8,8 @@ use pandastack_model::{Fault, FaultKind, LayerId, SandboxId};
 
 use super::{StubHost, files::read_body};
 use crate::{
-    Afterwards, AttachAsk, ByteStream, OutputStep, OutputStream, ProcessEnd, ProcessNumber, ProcessPort, ProcessView,
-    Program, SpawnAsk,
+    AttachParams, ByteStream, OutputEvent, ProcessEnd, ProcessNumber, ProcessOutputStream, ProcessPort, ProcessView,
+    Program, SpawnParams, StdinAfterWrite,
 };
 
 const STARTED_MS: u64 = 1_700_000_000_000;
@@ -74,10 +74,10 @@ fn end(code: i32, signal: Option<i32>) -> ProcessEnd {
 /// The program `missing` cannot be started. The program `exit` ends at once with the given status.
 #[async_trait]
 impl ProcessPort for StubHost {
-    async fn spawn(&self, id: SandboxId, ask: SpawnAsk) -> Result<ProcessView, Fault> {
+    async fn spawn(&self, id: SandboxId, ask: SpawnParams) -> Result<ProcessView, Fault> {
         self.serve("spawn", id)?;
         self.spawned.lock().unwrap().push(ask.clone());
-        let SpawnAsk { exec, tag } = ask;
+        let SpawnParams { exec, tag } = ask;
         let command = match exec.program {
             Program::Shell(text) => text,
             Program::Argv(argv) => argv.join(" "),
@@ -105,7 +105,7 @@ impl ProcessPort for StubHost {
         self.with_process(id, number, |process| process.clone())
     }
 
-    async fn attach(&self, id: SandboxId, ask: AttachAsk) -> Result<OutputStream, Fault> {
+    async fn attach(&self, id: SandboxId, ask: AttachParams) -> Result<ProcessOutputStream, Fault> {
         self.serve("attach", id)?;
         self.record(format!("attach {} {} {:?}", ask.process.0, ask.offset, ask.until));
         let prepared = self.output.lock().unwrap().pop_front();
@@ -114,7 +114,7 @@ impl ProcessPort for StubHost {
         }
         let process = self.with_process(id, ask.process, |process| process.clone())?;
         let said = Bytes::from(format!("{} says so", process.command));
-        Ok(Box::pin(stream::iter([OutputStep::At(0), OutputStep::Stdout(said), OutputStep::End(process)].map(Ok))))
+        Ok(Box::pin(stream::iter([OutputEvent::At(0), OutputEvent::Stdout(said), OutputEvent::End(process)].map(Ok))))
     }
 
     async fn feed(
@@ -122,7 +122,7 @@ impl ProcessPort for StubHost {
         id: SandboxId,
         number: ProcessNumber,
         body: ByteStream,
-        afterwards: Afterwards,
+        afterwards: StdinAfterWrite,
     ) -> Result<u64, Fault> {
         self.serve("feed", id)?;
         let bytes = read_body(body).await?;

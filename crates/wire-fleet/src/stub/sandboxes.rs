@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use pandastack_model::{
-    Access, Ask, Bytes as Size, Fault, FaultKind, Next, SandboxId, SandboxState, Tier, state::step,
+    ByteSize, Fault, FaultKind, HostAction, SandboxId, SandboxRequest, SandboxState, Tier, VolumeAccess, state::step,
 };
 
 use super::StubHost;
-use crate::{Ensure, ForkAsk, Forked, Hold, HostEvent, LayerView, MachineUsage, SandboxView, SealAsk};
+use crate::{
+    EnsureParams, ForkOutcome, ForkParams, HostEvent, LayerHold, LayerView, MachineUsage, SandboxView, SealParams,
+};
 
 /// A running sandbox, started from a standby machine.
 fn sandbox_view(id: SandboxId) -> SandboxView {
@@ -57,16 +59,16 @@ impl StubHost {
     }
 
     /// Handles a request as the model's table of states says.
-    pub(super) fn step(&self, verb: &'static str, id: SandboxId, ask: Ask) -> Result<SandboxView, Fault> {
+    pub(super) fn step(&self, verb: &'static str, id: SandboxId, ask: SandboxRequest) -> Result<SandboxView, Fault> {
         self.check(verb)?;
         let now = self.sandboxes.lock().unwrap().get(&id).cloned().ok_or_else(Fault::no_sandbox)?;
         let wrong =
             || Fault::new(FaultKind::Conflict, "sandbox.invalid_state", format!("the sandbox is {}", now.state));
         match step(&now.state, ask).map_err(|_| wrong())? {
-            Next::Halt => Ok(self.change(id, |view| view.state = SandboxState::Paused)),
-            Next::Continue => Ok(self.change(id, |view| view.state = SandboxState::Running)),
-            Next::PutToSleep => Ok(self.change(id, |view| view.state = SandboxState::Asleep)),
-            Next::Restore => Ok(self.change(id, |view| {
+            HostAction::Halt => Ok(self.change(id, |view| view.state = SandboxState::Paused)),
+            HostAction::Continue => Ok(self.change(id, |view| view.state = SandboxState::Running)),
+            HostAction::PutToSleep => Ok(self.change(id, |view| view.state = SandboxState::Asleep)),
+            HostAction::Restore => Ok(self.change(id, |view| {
                 (view.state, view.boot_mode, view.boot) = (SandboxState::Running, "wake", Duration::from_millis(34));
             })),
             _ => Ok(now),
@@ -75,14 +77,14 @@ impl StubHost {
 
     /// Prepares a sandbox to serve a request to its guest. Wakes it if it sleeps.
     pub(super) fn serve(&self, verb: &'static str, id: SandboxId) -> Result<(), Fault> {
-        self.step(verb, id, Ask::Use).map(drop)
+        self.step(verb, id, SandboxRequest::Use).map(drop)
     }
 
-    pub(super) fn start(&self, ask: Ensure, boot_mode: &'static str) -> Result<SandboxView, Fault> {
+    pub(super) fn start(&self, ask: EnsureParams, boot_mode: &'static str) -> Result<SandboxView, Fault> {
         for mount in &ask.spec.volumes {
             let users = self.volume_users(mount.volume);
-            let alone = mount.access == Access::ReadWrite;
-            if users.iter().any(|(_, access)| alone || *access == Access::ReadWrite) {
+            let alone = mount.access == VolumeAccess::ReadWrite;
+            if users.iter().any(|(_, access)| alone || *access == VolumeAccess::ReadWrite) {
                 return Err(Fault::new(FaultKind::Conflict, "volume.in_use", "the volume has a writer"));
             }
         }
@@ -92,18 +94,18 @@ impl StubHost {
         Ok(view)
     }
 
-    pub(super) fn seal_now(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault> {
-        self.step("seal", id, Ask::Seal)?;
+    pub(super) fn seal_now(&self, id: SandboxId, ask: SealParams) -> Result<LayerView, Fault> {
+        self.step("seal", id, SandboxRequest::Seal)?;
         self.layers.lock().unwrap().insert(ask.layer, ask.hold);
         self.seal_processes(id, ask.layer);
-        Ok(LayerView { layer: ask.layer, own: Size::mib(24), pause: Duration::from_millis(5) })
+        Ok(LayerView { layer: ask.layer, own: ByteSize::mib(24), pause: Duration::from_millis(5) })
     }
 
-    pub(super) fn fork_now(&self, ask: ForkAsk) -> Result<Forked, Fault> {
-        let layer = self.seal_now(ask.parent, SealAsk { layer: ask.layer, hold: Hold::Passing })?;
+    pub(super) fn fork_now(&self, ask: ForkParams) -> Result<ForkOutcome, Fault> {
+        let layer = self.seal_now(ask.parent, SealParams { layer: ask.layer, hold: LayerHold::Passing })?;
         let mut failing = self.take_failing_children();
         let start = |(index, child)| failing.remove(&index).map_or_else(|| self.start(child, "fork"), Err);
-        Ok(Forked { layer, children: ask.children.into_iter().enumerate().map(start).collect() })
+        Ok(ForkOutcome { layer, children: ask.children.into_iter().enumerate().map(start).collect() })
     }
 
     pub(super) fn usage_now(&self, id: SandboxId) -> Result<Option<MachineUsage>, Fault> {
@@ -114,8 +116,8 @@ impl StubHost {
             pid: 77,
             up: Duration::from_secs(9),
             cpu: Duration::from_secs(1),
-            resident: Size::mib(10),
-            mapped: Size::mib(20),
+            resident: ByteSize::mib(10),
+            mapped: ByteSize::mib(20),
             threads: 4,
         };
         Ok((view.state == SandboxState::Running).then_some(usage))

@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use pandastack_model::{Access, Bytes as Size, Fault, FaultKind, SandboxId, VolumeId};
+use pandastack_model::{ByteSize, Fault, FaultKind, SandboxId, VolumeAccess, VolumeId};
 
 use super::StubHost;
-use crate::{BootAsk, Hold, LayerView, VolumeView};
+use crate::{BootParams, LayerHold, LayerView, VolumeView};
 
 impl StubHost {
-    pub(super) fn volume_users(&self, volume: VolumeId) -> Vec<(SandboxId, Access)> {
+    pub(super) fn volume_users(&self, volume: VolumeId) -> Vec<(SandboxId, VolumeAccess)> {
         let (sandboxes, ensured) = (self.sandboxes.lock().unwrap(), self.ensured.lock().unwrap());
         let known = sandboxes.keys().filter_map(|id| ensured.get(id));
         let mounts = known.flat_map(|ask| ask.spec.volumes.iter().map(move |mount| (ask.id, mount)));
@@ -28,10 +28,10 @@ impl StubHost {
         Ok(())
     }
 
-    pub(super) fn boot_now(&self, ask: &BootAsk) -> LayerView {
+    pub(super) fn boot_now(&self, ask: &BootParams) -> LayerView {
         assert!(self.volumes.lock().unwrap().contains_key(&ask.volume), "the volume must exist");
         assert!(self.volume_users(ask.volume).is_empty(), "the volume must not be in use");
-        self.layers.lock().unwrap().insert(ask.layer, Hold::Kept);
-        LayerView { layer: ask.layer, own: Size::mib(24), pause: Duration::ZERO }
+        self.layers.lock().unwrap().insert(ask.layer, LayerHold::Kept);
+        LayerView { layer: ask.layer, own: ByteSize::mib(24), pause: Duration::ZERO }
     }
 }

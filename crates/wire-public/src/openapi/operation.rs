@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{EXTENSION, schemas::Schemas};
 
 /// A function that creates the schema of a type.
-type Shape = fn(&mut SchemaGenerator) -> Schema;
+type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
 
 /// Descriptions of the error statuses.
 pub const REFUSALS: [(u16, &str); 14] = [
@@ -42,7 +42,7 @@ pub struct Operation {
     notes: &'static str,
     parameters: Vec<Value>,
     body: Option<Value>,
-    body_shape: Option<(Shape, Option<Value>)>,
+    body_shape: Option<(SchemaFn, Option<Value>)>,
     body_required: bool,
     answers: Vec<(u16, Content)>,
     refusals: BTreeSet<u16>,
@@ -51,8 +51,8 @@ pub struct Operation {
 /// The content of a response.
 enum Content {
     Nothing,
-    Json(Shape),
-    Events(&'static [(&'static str, Shape)]),
+    Json(SchemaFn),
+    Events(&'static [(&'static str, SchemaFn)]),
     /// A content type, and its schema: text or bytes.
     Other(&'static str, Value),
 }
@@ -187,7 +187,7 @@ impl Operation {
     }
 
     /// The route streams events. Each has a name and JSON data of one schema.
-    pub fn gives_events(mut self, events: &'static [(&'static str, Shape)]) -> Self {
+    pub fn gives_events(mut self, events: &'static [(&'static str, SchemaFn)]) -> Self {
         self.answers.push((200, Content::Events(events)));
         self
     }
@@ -268,7 +268,7 @@ impl Operation {
 }
 
 /// The schema of a stream's events: the name, and the data as text.
-fn event_schema(events: &[(&str, Shape)], schemas: &mut Schemas) -> Value {
+fn event_schema(events: &[(&str, SchemaFn)], schemas: &mut Schemas) -> Value {
     let kinds = events.iter().map(|(name, shape)| {
         let data = json!({
             "type": "string", "contentMediaType": "application/json", "contentSchema": schemas.answer(*shape),

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use futures_util::{SinkExt, StreamExt, future::try_join_all};
 use pandastack_e2e::published;
-use pandastack_testbed::{DataFolder, Server};
+use pandastack_testbed::{DataFolder, TestServer};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -21,7 +21,7 @@ use tokio_tungstenite::{
     tungstenite::{Message, client::IntoClientRequest},
 };
 
-use crate::table::{Table, ms, percentile};
+use crate::table::{FigureTable, ms, percentile};
 
 const CREATES: usize = 30;
 const EXECS: usize = 60;
@@ -50,9 +50,9 @@ for _ in range(int(sys.argv[1]) + 1):
     time.sleep(1)
 ";
 
-pub async fn measure(table: &mut Table) -> Result<()> {
+pub async fn measure(table: &mut FigureTable) -> Result<()> {
     let data = DataFolder::with_templates()?;
-    let server = Server::start(data.path(), &[])?;
+    let server = TestServer::start(data.path(), &[])?;
     first_output(&server, table)?;
     let api = Api { address: server.url.trim_start_matches("http://").to_owned(), key: server.key.clone() };
     let sandbox = api.post("/v1/sandboxes", json!({"template": "mini", "ttl_seconds": 3600})).await?;
@@ -62,7 +62,7 @@ pub async fn measure(table: &mut Table) -> Result<()> {
     slow_readers(&api, &server, &id, table).await
 }
 
-fn first_output(server: &Server, table: &mut Table) -> Result<()> {
+fn first_output(server: &TestServer, table: &mut FigureTable) -> Result<()> {
     let output = Command::new(published::python())
         .args(["-c", FIRST_OUTPUT, &CREATES.to_string()])
         .envs([("PANDASTACK_API", &server.url), ("PANDASTACK_API_KEY", &server.key)])
@@ -78,7 +78,7 @@ fn first_output(server: &Server, table: &mut Table) -> Result<()> {
 }
 
 /// Runs `true` over an open socket, and records the time that the agent measured.
-async fn commands(api: &Api, id: &str, table: &mut Table) -> Result<()> {
+async fn commands(api: &Api, id: &str, table: &mut FigureTable) -> Result<()> {
     let mut request = format!("ws://{}/v1/sandboxes/{id}/exec/ws", api.address).into_client_request()?;
     request.headers_mut().insert("authorization", format!("Bearer {}", api.key).parse()?);
     let (mut socket, _) = client_async(request, TcpStream::connect(&api.address).await?).await?;
@@ -105,7 +105,7 @@ async fn commands(api: &Api, id: &str, table: &mut Table) -> Result<()> {
 }
 
 /// Requests one sandbox over many connections at once, each with one request in flight.
-async fn requests(api: &Api, id: &str, table: &mut Table) -> Result<()> {
+async fn requests(api: &Api, id: &str, table: &mut FigureTable) -> Result<()> {
     let head = format!(
         "GET /v1/sandboxes/{id} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n\r\n",
         api.address, api.key
@@ -148,7 +148,7 @@ async fn answer(stream: &mut BufReader<TcpStream>) -> Result<()> {
 }
 
 /// Several readers download a large file slowly, while the server's memory is measured.
-async fn slow_readers(api: &Api, server: &Server, id: &str, table: &mut Table) -> Result<()> {
+async fn slow_readers(api: &Api, server: &TestServer, id: &str, table: &mut FigureTable) -> Result<()> {
     let make = format!("truncate -s {BYTES_PER_READER} /root/large");
     api.post(&format!("/v1/sandboxes/{id}/exec"), json!({ "cmd": make })).await?;
     let head = format!(

@@ -20,11 +20,11 @@ use futures_util::StreamExt;
 use pandastack_host::HostSettings;
 use pandastack_model::SandboxId;
 use pandastack_testbed::{Bed, built, spec, wait_for};
-use pandastack_wire_fleet::{Ensure, HostPort, WriteAsk};
+use pandastack_wire_fleet::{EnsureParams, HostPort, WriteParams};
 
 use crate::{
     floors::CpuTime,
-    table::{Table, ms, percentile},
+    table::{FigureTable, ms, percentile},
 };
 
 /// File with the figures of the last run.
@@ -45,10 +45,11 @@ async fn main() -> Result<()> {
     }
     let out = std::env::args().nth(1).unwrap_or_else(|| LATEST.to_owned());
     if out == "publish" {
-        let table = Table::read(&std::fs::read(LATEST).context("read the last figures; `make bench` makes them")?)?;
+        let table =
+            FigureTable::read(&std::fs::read(LATEST).context("read the last figures; `make bench` makes them")?)?;
         return publish::publish(&table, Path::new("."));
     }
-    let (mut table, cpu_time) = (Table::default(), CpuTime::now()?);
+    let (mut table, cpu_time) = (FigureTable::default(), CpuTime::now()?);
     // One part alone, for development. Writes nothing.
     if ["state", "api"].contains(&out.as_str()) {
         match out.as_str() {
@@ -86,7 +87,7 @@ async fn boot_ms() -> Result<f64> {
     Ok(boot)
 }
 
-async fn cold(table: &mut Table) -> Result<()> {
+async fn cold(table: &mut FigureTable) -> Result<()> {
     let bed = Bed::start_with(HostSettings { standby: 0, ..HostSettings::default() }, |net| net).await?;
     let mut times = Vec::new();
     // The first create verifies the layer's digests, once per process.
@@ -119,7 +120,7 @@ async fn from_the_shelf(bed: &Bed) -> Result<Vec<f64>> {
 }
 
 /// The pool that an operator configures by name, `--warm mini=2`.
-async fn warm(table: &mut Table) -> Result<()> {
+async fn warm(table: &mut FigureTable) -> Result<()> {
     let warm = [(spec("mini").template, STANDBY)].into();
     let bed = Bed::start_with(HostSettings { standby: 0, warm, ..HostSettings::default() }, |net| net).await?;
     let mut times = from_the_shelf(&bed).await?;
@@ -129,7 +130,7 @@ async fn warm(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-async fn standby(table: &mut Table, boot_ms: f64) -> Result<()> {
+async fn standby(table: &mut FigureTable, boot_ms: f64) -> Result<()> {
     let bed = Bed::start_with(HostSettings { standby: STANDBY, ..HostSettings::default() }, |net| net).await?;
     let mut times = from_the_shelf(&bed).await?;
     let p50 = percentile(&mut times, 50);
@@ -142,7 +143,10 @@ async fn standby(table: &mut Table, boot_ms: f64) -> Result<()> {
         let started = Instant::now();
         let creates = (0..BURST).map(|_| async {
             let id = SandboxId::random();
-            bed.host.ensure(Ensure { id, generation: 1, spec: spec("mini") }).await.map(|_| (id, ms(started.elapsed())))
+            bed.host
+                .ensure(EnsureParams { id, generation: 1, spec: spec("mini") })
+                .await
+                .map(|_| (id, ms(started.elapsed())))
         });
         for made in futures_util::future::join_all(creates).await {
             let (id, took) = made?;
@@ -169,7 +173,7 @@ async fn settle() {
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
-async fn inside(table: &mut Table) -> Result<()> {
+async fn inside(table: &mut FigureTable) -> Result<()> {
     let bed = Bed::start_with(HostSettings { standby: 0, ..HostSettings::default() }, |net| net).await?;
     let id = bed.create().await?;
     bed.sh(id, "true").await?;
@@ -192,12 +196,12 @@ async fn inside(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-async fn files(bed: &Bed, id: SandboxId, table: &mut Table) -> Result<()> {
+async fn files(bed: &Bed, id: SandboxId, table: &mut FigureTable) -> Result<()> {
     let chunk = Bytes::from(vec![7u8; 128 * 1024]);
     let chunks = FILE_BYTES / chunk.len();
     let body = futures_util::stream::iter((0..chunks).map(move |_| Ok(chunk.clone())));
     let started = Instant::now();
-    bed.host.write_file(id, WriteAsk { path: "/dev/shm/big".to_owned(), mode: None }, Box::pin(body)).await?;
+    bed.host.write_file(id, WriteParams { path: "/dev/shm/big".to_owned(), mode: None }, Box::pin(body)).await?;
     table.report("upload_mb_s", FILE_BYTES as f64 / 1e6 / started.elapsed().as_secs_f64());
     let started = Instant::now();
     let mut file = bed.host.read_file(id, "/dev/shm/big").await?;
@@ -212,7 +216,7 @@ async fn files(bed: &Bed, id: SandboxId, table: &mut Table) -> Result<()> {
 }
 
 /// Memory of an idle new sandbox, with shared pages counted proportionally.
-async fn idle_memory(bed: &Bed, table: &mut Table) -> Result<()> {
+async fn idle_memory(bed: &Bed, table: &mut FigureTable) -> Result<()> {
     let mut ids = Vec::new();
     for _ in 0..4 {
         ids.push(bed.create().await?);

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::{
     figures::{FIGURES, Figure, Goal},
-    table::Table,
+    table::FigureTable,
 };
 
 const BEGIN: &str = "<!-- bench: begin -->\n";
@@ -19,7 +19,7 @@ const SHARE_MAX: f64 = 2.0;
 const ROW: usize = 24;
 
 /// Writes the README's table and `docs/bench.svg` below a folder.
-pub fn publish(table: &Table, root: &Path) -> Result<()> {
+pub fn publish(table: &FigureTable, root: &Path) -> Result<()> {
     let readme = root.join("README.md");
     let text = fs::read_to_string(&readme).context("read README.md")?;
     fs::write(&readme, with_table(&text, table)?).context("write README.md")?;
@@ -27,11 +27,11 @@ pub fn publish(table: &Table, root: &Path) -> Result<()> {
     Ok(())
 }
 
-fn measured(table: &Table) -> impl Iterator<Item = (&'static Figure, f64)> {
+fn measured(table: &FigureTable) -> impl Iterator<Item = (&'static Figure, f64)> {
     FIGURES.iter().filter_map(|figure| Some((figure, table.value(figure.key)?)))
 }
 
-fn with_table(text: &str, table: &Table) -> Result<String> {
+fn with_table(text: &str, table: &FigureTable) -> Result<String> {
     let (before, rest) = text.split_once(BEGIN).context("README.md has no `<!-- bench: begin -->`")?;
     let (_, after) = rest.split_once(END).context("README.md has no `<!-- bench: end -->`")?;
     let mut rows = String::from("| figure | value | target |\n|---|---|---|\n");
@@ -55,7 +55,7 @@ fn short(value: f64) -> String {
     }
 }
 
-fn plot(table: &Table) -> String {
+fn plot(table: &FigureTable) -> String {
     let rows: Vec<_> = measured(table).collect();
     let height = 64 + rows.len() * ROW;
     let mut svg = format!(
@@ -96,8 +96,8 @@ fn plot(table: &Table) -> String {
 mod tests {
     use super::*;
 
-    fn table() -> Table {
-        let mut table = Table::default();
+    fn table() -> FigureTable {
+        let mut table = FigureTable::default();
         table.report("fork_ms_p50", 300.0);
         table.report("api_get_rps", 16_000.0);
         table.report("something_without_a_target", 1.0);

@@ -6,11 +6,11 @@ use anyhow::{Context, Result};
 use pandastack_host::{Host, HostSettings};
 use pandastack_model::{LayerId, SandboxId};
 use pandastack_testbed::{Bed, spec};
-use pandastack_wire_fleet::{Ensure, ForkAsk, Forked, HostPort};
+use pandastack_wire_fleet::{EnsureParams, ForkOutcome, ForkParams, HostPort};
 
 use crate::{
     floors::{CpuPace, flush_ms},
-    table::{Table, ms, percentile},
+    table::{FigureTable, ms, percentile},
 };
 
 const FORKS: usize = 20;
@@ -35,7 +35,7 @@ const IDLE: Duration = Duration::from_millis(1500);
 
 /// Measures on a host without standby machines, so that nothing else runs. All other settings are a
 /// server's.
-pub async fn measure(table: &mut Table) -> Result<()> {
+pub async fn measure(table: &mut FigureTable) -> Result<()> {
     let settings = HostSettings { standby: 0, ..HostSettings::default() };
     let bed = Bed::start_with(settings, |net| net).await?;
     let mut pace = CpuPace::default();
@@ -55,16 +55,16 @@ async fn change_memory(bed: &Bed, id: SandboxId, mb: usize) -> Result<()> {
     Ok(())
 }
 
-async fn fork(bed: &Bed, parent: SandboxId, count: usize) -> Result<(Vec<SandboxId>, Forked, f64)> {
-    let child = || Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") };
-    let children: Vec<Ensure> = (0..count).map(|_| child()).collect();
+async fn fork(bed: &Bed, parent: SandboxId, count: usize) -> Result<(Vec<SandboxId>, ForkOutcome, f64)> {
+    let child = || EnsureParams { id: SandboxId::random(), generation: 1, spec: spec("mini") };
+    let children: Vec<EnsureParams> = (0..count).map(|_| child()).collect();
     let ids = children.iter().map(|child| child.id).collect();
     let started = Instant::now();
-    let forked = bed.host.fork(ForkAsk { parent, layer: LayerId::random(), children }).await?;
+    let forked = bed.host.fork(ForkParams { parent, layer: LayerId::random(), children }).await?;
     Ok((ids, forked, ms(started.elapsed())))
 }
 
-async fn forks(bed: &Bed, table: &mut Table, pace: &mut CpuPace) -> Result<()> {
+async fn forks(bed: &Bed, table: &mut FigureTable, pace: &mut CpuPace) -> Result<()> {
     let parent = bed.create().await?;
     change_memory(bed, parent, FORK_DIRT_MB).await?;
     let (mut times, mut pauses, mut changed) = (Vec::new(), Vec::new(), Vec::new());
@@ -87,7 +87,7 @@ async fn forks(bed: &Bed, table: &mut Table, pace: &mut CpuPace) -> Result<()> {
     Ok(())
 }
 
-async fn trees(bed: &Bed, table: &mut Table) -> Result<()> {
+async fn trees(bed: &Bed, table: &mut FigureTable) -> Result<()> {
     let parent = bed.create().await?;
     change_memory(bed, parent, FORK_DIRT_MB).await?;
     let (mut times, mut pss) = (Vec::new(), Vec::new());
@@ -109,7 +109,7 @@ async fn trees(bed: &Bed, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-async fn sleeps(bed: &Bed, table: &mut Table, pace: &mut CpuPace) -> Result<()> {
+async fn sleeps(bed: &Bed, table: &mut FigureTable, pace: &mut CpuPace) -> Result<()> {
     let (mut falls, mut wakes, mut again) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..SLEEPS {
         let id = bed.create().await?;
@@ -138,7 +138,7 @@ async fn sleeps(bed: &Bed, table: &mut Table, pace: &mut CpuPace) -> Result<()> 
 
 /// Time of the disk alone for what a sleep writes. Not alternated with the sleeps: the disk would
 /// have finished its backlog for them.
-async fn flushes(bed: &Bed, table: &mut Table) -> Result<()> {
+async fn flushes(bed: &Bed, table: &mut FigureTable) -> Result<()> {
     let mut times = Vec::new();
     for _ in 0..SLEEPS {
         times.push(tokio::task::block_in_place(|| flush_ms(&bed.data_dir, SLEEP_FLUSH_MB))?);

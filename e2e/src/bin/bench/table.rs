@@ -6,9 +6,9 @@ use crate::figures::{FIGURES, Goal};
 
 /// All figures of one run, in order.
 #[derive(Default)]
-pub struct Table(Vec<(String, f64)>);
+pub struct FigureTable(Vec<(String, f64)>);
 
-impl Table {
+impl FigureTable {
     pub fn report(&mut self, key: &str, value: f64) {
         // Ratios need more digits than milliseconds.
         let digits = if value.abs() < 0.1 { 10_000.0 } else { 100.0 };

@@ -8,9 +8,9 @@ use std::{
 
 use pandastack_kit::{Clock, SystemClock, random_bytes, random_hex};
 use pandastack_model::SandboxId;
-use pandastack_wire_guest::{Identity, Rebirth, Variable};
+use pandastack_wire_guest::{EnvVariable, Identity, Rebirth};
 
-use crate::guest::{LinkError, Session};
+use crate::guest::{GuestSession, LinkError};
 
 /// A slower exchange may leave the guest's clock late by as much, so the clock is set again.
 pub const CLOCK_EXCHANGE_MAX: Duration = Duration::from_millis(100);
@@ -19,7 +19,7 @@ pub const CLOCK_EXCHANGE_MAX: Duration = Duration::from_millis(100);
 const CLOCK_TRIES_MAX: usize = 3;
 
 /// The identity of a restored guest.
-pub enum Life<'a> {
+pub enum GuestIdentity<'a> {
     /// A new sandbox: everything that must differ between siblings is renewed.
     New { id: SandboxId, env: &'a BTreeMap<String, String> },
     /// No sandbox yet: everything is replaced again when the machine is assigned to one.
@@ -28,7 +28,7 @@ pub enum Life<'a> {
     Same,
 }
 
-impl Life<'_> {
+impl GuestIdentity<'_> {
     /// Makes the message, with the current time.
     pub fn rebirth(&self, secret: &[u8]) -> Rebirth {
         Rebirth {
@@ -41,13 +41,13 @@ impl Life<'_> {
 
     fn identity(&self) -> Option<Identity> {
         let (hostname, env) = match self {
-            Life::Same => return None,
-            Life::Nobody => ("sandbox-standby0".to_owned(), Vec::new()),
-            Life::New { id, env } => {
+            GuestIdentity::Same => return None,
+            GuestIdentity::Nobody => ("sandbox-standby0".to_owned(), Vec::new()),
+            GuestIdentity::New { id, env } => {
                 let variable =
-                    |(name, value): (&String, &String)| Variable { name: name.clone(), value: value.clone() };
-                let mut env: Vec<Variable> = env.iter().map(variable).collect();
-                env.push(Variable { name: "PANDASTACK_SANDBOX_ID".to_owned(), value: id.to_string() });
+                    |(name, value): (&String, &String)| EnvVariable { name: name.clone(), value: value.clone() };
+                let mut env: Vec<EnvVariable> = env.iter().map(variable).collect();
+                env.push(EnvVariable { name: "PANDASTACK_SANDBOX_ID".to_owned(), value: id.to_string() });
                 (format!("sandbox-{}", &id.to_string()[..8]), env)
             }
         };
@@ -57,10 +57,10 @@ impl Life<'_> {
 
 /// Sets a guest's clock, and repeats it until an exchange is quick enough. The guest also gets
 /// fresh entropy and keeps everything else. Work on the session continues.
-pub async fn set_clock(session: &Session, secret: &[u8]) -> Result<(), LinkError> {
+pub async fn set_clock(session: &GuestSession, secret: &[u8]) -> Result<(), LinkError> {
     for _ in 0..CLOCK_TRIES_MAX {
         let told = Instant::now();
-        session.rebirth(&Life::Same.rebirth(secret)).await?;
+        session.rebirth(&GuestIdentity::Same.rebirth(secret)).await?;
         if told.elapsed() <= CLOCK_EXCHANGE_MAX {
             break;
         }
@@ -81,14 +81,14 @@ mod tests {
     fn a_new_life_has_a_name_of_its_own_and_a_wake_keeps_the_old_one() {
         let (one, two) = (SandboxId::random(), SandboxId::random());
         let env = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
-        let first = Life::New { id: one, env: &env }.rebirth(b"s");
-        let second = Life::New { id: two, env: &env }.rebirth(b"s");
+        let first = GuestIdentity::New { id: one, env: &env }.rebirth(b"s");
+        let second = GuestIdentity::New { id: two, env: &env }.rebirth(b"s");
         let (first_identity, second_identity) = (first.identity.unwrap(), second.identity.unwrap());
         assert_ne!(first_identity.hostname, second_identity.hostname);
         assert_ne!(first_identity.machine_id, second_identity.machine_id);
         assert_ne!(first.entropy, second.entropy);
         assert_eq!(first_identity.env.len(), 2);
-        assert_eq!(Life::Same.rebirth(b"s").identity, None);
+        assert_eq!(GuestIdentity::Same.rebirth(b"s").identity, None);
     }
 
     #[test]

@@ -16,27 +16,27 @@ use crate::limits::{
 
 /// All deliveries in progress.
 #[derive(Default)]
-pub struct Flights {
-    now: Mutex<Now>,
+pub struct DeliveriesInFlight {
+    now: Mutex<InFlightCounts>,
 }
 
 #[derive(Default)]
-struct Now {
+struct InFlightCounts {
     all: usize,
     workspaces: HashMap<WorkspaceId, usize>,
     webhooks: HashMap<WebhookId, HashSet<DeliveryId>>,
 }
 
 /// One delivery in progress. Dropping it frees its place and wakes the delivery loop.
-pub struct Flight {
-    flights: Arc<Flights>,
+pub struct DeliveryInFlight {
+    flights: Arc<DeliveriesInFlight>,
     bell: Arc<Notify>,
     workspace: WorkspaceId,
     webhook: WebhookId,
     delivery: DeliveryId,
 }
 
-impl Flights {
+impl DeliveriesInFlight {
     /// Returns how many more deliveries of a webhook may start now.
     pub fn room(&self, workspace: &WorkspaceId, webhook: WebhookId, failing: bool) -> usize {
         let now = self.lock();
@@ -62,7 +62,7 @@ impl Flights {
         bell: Arc<Notify>,
         workspace: &WorkspaceId,
         (webhook, delivery): (WebhookId, DeliveryId),
-    ) -> Option<Flight> {
+    ) -> Option<DeliveryInFlight> {
         if self.room(workspace, webhook, false) == 0 {
             return None;
         }
@@ -73,15 +73,15 @@ impl Flights {
         now.all += 1;
         *now.workspaces.entry(workspace.clone()).or_default() += 1;
         drop(now);
-        Some(Flight { flights: self.clone(), bell, workspace: workspace.clone(), webhook, delivery })
+        Some(DeliveryInFlight { flights: self.clone(), bell, workspace: workspace.clone(), webhook, delivery })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Now> {
+    fn lock(&self) -> MutexGuard<'_, InFlightCounts> {
         self.now.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-impl Drop for Flight {
+impl Drop for DeliveryInFlight {
     fn drop(&mut self) {
         let mut now = self.flights.lock();
         now.all = now.all.saturating_sub(1);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn room_is_limited_by_webhook_and_by_workspace_and_comes_back() {
-        let (flights, bell) = (Arc::new(Flights::default()), Arc::new(Notify::new()));
+        let (flights, bell) = (Arc::new(DeliveriesInFlight::default()), Arc::new(Notify::new()));
         let workspace = WorkspaceId("w".into());
         let hooks = [WebhookId::random(), WebhookId::random(), WebhookId::random()];
         let start = |webhook, delivery| flights.start(bell.clone(), &workspace, (webhook, delivery));

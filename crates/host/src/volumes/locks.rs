@@ -9,59 +9,59 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use pandastack_model::{Bytes, VolumeId};
+use pandastack_model::{ByteSize, VolumeId};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 /// The locks of all volumes in use.
 #[derive(Debug, Default)]
-pub struct Turns {
+pub struct VolumeLocks {
     queues: Mutex<HashMap<VolumeId, Weak<AsyncMutex<()>>>>,
 }
 
 /// The file of one volume, and the lock for changing or reporting its size. Clones share the lock.
 #[derive(Clone, Debug)]
-pub struct Disk {
+pub struct VolumeFile {
     file: PathBuf,
     queue: Arc<AsyncMutex<()>>,
 }
 
 /// The held lock of a volume. The size does not change until it is dropped.
 #[derive(Debug)]
-pub struct Turn {
+pub struct VolumeLock {
     file: PathBuf,
     _guard: OwnedMutexGuard<()>,
 }
 
-impl Turns {
+impl VolumeLocks {
     /// Returns a volume's disk. Removes locks that are no longer in use.
-    pub fn disk(&self, volume: VolumeId, file: PathBuf) -> Disk {
+    pub fn disk(&self, volume: VolumeId, file: PathBuf) -> VolumeFile {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = queues.get(&volume).and_then(Weak::upgrade) {
-            return Disk { file, queue };
+            return VolumeFile { file, queue };
         }
         queues.retain(|_, queue| queue.strong_count() > 0);
         let queue = Arc::default();
         queues.insert(volume, Arc::downgrade(&queue));
-        Disk { file, queue }
+        VolumeFile { file, queue }
     }
 }
 
-impl Disk {
+impl VolumeFile {
     /// Returns the path of the volume's file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
     /// Waits for the lock.
-    pub async fn turn(&self) -> Turn {
-        Turn { file: self.file.clone(), _guard: self.queue.clone().lock_owned().await }
+    pub async fn turn(&self) -> VolumeLock {
+        VolumeLock { file: self.file.clone(), _guard: self.queue.clone().lock_owned().await }
     }
 }
 
-impl Turn {
+impl VolumeLock {
     /// Returns the size of the volume.
-    pub fn size(&self) -> io::Result<Bytes> {
-        Ok(Bytes::new(std::fs::metadata(&self.file)?.len()))
+    pub fn size(&self) -> io::Result<ByteSize> {
+        Ok(ByteSize::new(std::fs::metadata(&self.file)?.len()))
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_volume_has_one_queue_while_anybody_stands_in_it() {
-        let (turns, volume) = (Turns::default(), VolumeId::random());
+        let (turns, volume) = (VolumeLocks::default(), VolumeId::random());
         let disk = |volume| turns.disk(volume, PathBuf::new());
         let first = disk(volume);
         let turn = first.turn().await;

@@ -7,7 +7,7 @@ use std::sync::{
 
 /// What happens to the sandboxes at shutdown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Leave {
+pub enum ShutdownMode {
     /// Every sandbox is removed.
     #[default]
     Remove,
@@ -19,20 +19,20 @@ pub enum Leave {
 
 /// The decision, made once when closing begins. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Closing(Arc<AtomicU8>);
+pub struct ShutdownDecision(Arc<AtomicU8>);
 
-impl Closing {
+impl ShutdownDecision {
     /// Sets the decision. Call it before the scope is cancelled, or some drivers may miss it.
-    pub fn decide(&self, leave: Leave) {
+    pub fn decide(&self, leave: ShutdownMode) {
         self.0.store(leave as u8, Ordering::SeqCst);
     }
 
     /// Returns the decision.
-    pub fn leave(&self) -> Leave {
+    pub fn leave(&self) -> ShutdownMode {
         match self.0.load(Ordering::SeqCst) {
-            1 => Leave::Sleep,
-            2 => Leave::Running,
-            _ => Leave::Remove,
+            1 => ShutdownMode::Sleep,
+            2 => ShutdownMode::Running,
+            _ => ShutdownMode::Remove,
         }
     }
 }
@@ -43,8 +43,8 @@ mod tests {
 
     #[test]
     fn a_decision_is_heard_by_all() {
-        let closing = Closing::default();
-        for leave in [Leave::Sleep, Leave::Running, Leave::Remove] {
+        let closing = ShutdownDecision::default();
+        for leave in [ShutdownMode::Sleep, ShutdownMode::Running, ShutdownMode::Remove] {
             closing.clone().decide(leave);
             assert_eq!(closing.leave(), leave);
         }

@@ -6,32 +6,32 @@ use tokio_util::sync::CancellationToken;
 
 /// The removal requests of one sandbox, for its driver and its callers. Clones share them.
 #[derive(Clone)]
-pub struct GivenUp {
+pub struct RemovalRequests {
     /// Cancelled when the host closes, which gives up every sandbox.
     host: CancellationToken,
-    removals: Arc<Mutex<Removals>>,
+    removals: Arc<Mutex<RemovalState>>,
 }
 
-struct Removals {
+struct RemovalState {
     count: usize,
     /// Cancelled while `count` is above zero.
     token: CancellationToken,
 }
 
-impl GivenUp {
+impl RemovalRequests {
     /// Starts without a removal request.
     pub fn new(host: CancellationToken) -> Self {
         let token = host.child_token();
-        Self { host, removals: Arc::new(Mutex::new(Removals { count: 0, token })) }
+        Self { host, removals: Arc::new(Mutex::new(RemovalState { count: 0, token })) }
     }
 
     /// Gives the sandbox up until the removal is dropped. It may be refused, and its caller may
     /// leave.
-    pub fn ask(&self) -> Removal {
+    pub fn ask(&self) -> RemovalRequest {
         let mut removals = self.removals.lock().expect("no holder panics");
         removals.count += 1;
         removals.token.cancel();
-        Removal(self.clone())
+        RemovalRequest(self.clone())
     }
 
     /// Returns a token that the next removal cancels. It is cancelled already while one is
@@ -52,9 +52,9 @@ impl GivenUp {
 }
 
 /// One requested removal.
-pub struct Removal(GivenUp);
+pub struct RemovalRequest(RemovalRequests);
 
-impl Drop for Removal {
+impl Drop for RemovalRequest {
     fn drop(&mut self) {
         let mut removals = self.0.removals.lock().expect("no holder panics");
         removals.count -= 1;
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn it_is_given_up_while_a_removal_is_there_and_for_all() {
-        let given_up = GivenUp::new(CancellationToken::new());
+        let given_up = RemovalRequests::new(CancellationToken::new());
         let other = given_up.clone();
         let (one, two) = (given_up.ask(), other.ask());
         drop(one);
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn the_end_of_the_host_gives_everything_up() {
         let host = CancellationToken::new();
-        let given_up = GivenUp::new(host.clone());
+        let given_up = RemovalRequests::new(host.clone());
         drop(given_up.ask());
         assert!(!given_up.is_cancelled());
         host.cancel();

@@ -12,11 +12,11 @@ const SAVED: Duration = Duration::from_millis(STEP.as_millis() as u64 * (NAMED_W
 
 /// A token bucket, stored as the time at which it is full again.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct TokenBucket {
     full_at: Option<Instant>,
 }
 
-impl Pace {
+impl TokenBucket {
     /// Takes a token. Returns how long to wait before it is valid.
     pub fn next(&mut self, now: Instant) -> Duration {
         let full_at = self.full_at.map_or(now, |at| at.max(now));
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn a_quiet_slot_has_a_burst_and_then_a_rate() {
-        let (start, mut pace) = (Instant::now(), Pace::default());
+        let (start, mut pace) = (Instant::now(), TokenBucket::default());
         for number in 0..NAMED_WRITES_AT_ONCE {
             assert_eq!(pace.next(start), Duration::ZERO, "write {number}");
         }

@@ -16,24 +16,24 @@ pub enum SpanKind {
 
 /// Value of a span attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
+pub enum AttributeValue {
     Text(String),
     Number(i64),
 }
 
-impl From<String> for Note {
+impl From<String> for AttributeValue {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<&str> for Note {
+impl From<&str> for AttributeValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<i64> for Note {
+impl From<i64> for AttributeValue {
     fn from(number: i64) -> Self {
         Self::Number(number)
     }
@@ -47,28 +47,28 @@ pub struct Span {
     pub kind: SpanKind,
     pub began_ns: u64,
     pub ended_ns: u64,
-    pub notes: Vec<(&'static str, Note)>,
+    pub notes: Vec<(&'static str, AttributeValue)>,
     /// Error text, if the work failed.
     pub failure: Option<String>,
 }
 
 /// An open span. It ends when it is dropped.
 #[derive(Debug, Default)]
-pub struct Work(Option<Box<Open>>);
+pub struct OpenSpan(Option<Box<OpenSpanState>>);
 
 #[derive(Debug)]
-struct Open {
+struct OpenSpanState {
     queue: SpanQueue,
     began: Instant,
     span: Span,
 }
 
-impl Work {
+impl OpenSpan {
     /// Begins a span at a position in a trace.
     pub fn begin(trace: Trace, name: impl Into<Cow<'static, str>>, kind: SpanKind, queue: SpanQueue) -> Self {
         let (name, began_ns) = (name.into(), SystemClock.now_ns());
         let span = Span { trace, name, kind, began_ns, ended_ns: began_ns, notes: Vec::new(), failure: None };
-        Self(Some(Box::new(Open { queue, began: Instant::now(), span })))
+        Self(Some(Box::new(OpenSpanState { queue, began: Instant::now(), span })))
     }
 
     /// Whether the span is recorded. Callers skip costly attributes otherwise.
@@ -77,7 +77,7 @@ impl Work {
     }
 
     /// Adds an attribute.
-    pub fn note(&mut self, name: &'static str, value: impl Into<Note>) {
+    pub fn note(&mut self, name: &'static str, value: impl Into<AttributeValue>) {
         if let Some(open) = &mut self.0 {
             open.span.notes.push((name, value.into()));
         }
@@ -98,10 +98,10 @@ impl Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for OpenSpan {
     fn drop(&mut self) {
         if let Some(open) = self.0.take() {
-            let Open { queue, began, mut span } = *open;
+            let OpenSpanState { queue, began, mut span } = *open;
             let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
             span.ended_ns = span.began_ns.saturating_add(took);
             queue.put(span);

@@ -23,22 +23,22 @@ const SHUTTING_DOWN: &str = "the server is shutting down";
 const REVOKED: &str = "the API key was revoked";
 
 /// Queues messages for a socket. The socket stays open until the last sender is dropped.
-pub type Tell = mpsc::Sender<Message>;
+pub type MessageSender = mpsc::Sender<Message>;
 
 /// An open socket.
-pub struct Line {
-    pub tell: Tell,
-    pub hearing: Hearing,
+pub struct OpenSocket {
+    pub tell: MessageSender,
+    pub hearing: SocketReader,
     /// Cancelled when this server stops, because no client may delay that, and when the socket's
     /// key is revoked.
     pub closing: CancellationToken,
     key: CallerKey,
     writer: JoinHandle<()>,
-    goodbye: oneshot::Sender<Goodbye>,
+    goodbye: oneshot::Sender<CloseReason>,
 }
 
 /// The reading half.
-pub struct Hearing {
+pub struct SocketReader {
     stream: SplitStream<WebSocket>,
     /// Tells when writing is no longer possible. Weak, so that reading keeps no socket open.
     tell: mpsc::WeakSender<Message>,
@@ -46,11 +46,11 @@ pub struct Hearing {
 }
 
 /// What the client sent.
-pub enum Heard {
+pub enum SocketInput {
     Text(Utf8Bytes),
     Binary(Bytes),
     /// An invalid message, with a description.
-    Nonsense(Goodbye, String),
+    Nonsense(CloseReason, String),
     /// The client has disconnected or is unreachable.
     Hangup,
     /// This server stops, or the socket's key was revoked.
@@ -59,7 +59,7 @@ pub enum Heard {
 
 /// How a socket ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goodbye {
+pub enum CloseReason {
     Done,
     Closing,
     Revoked,
@@ -67,13 +67,13 @@ pub enum Goodbye {
     Nonsense,
 }
 
-impl Line {
+impl OpenSocket {
     /// Takes over a socket. Its tasks run in the scope.
     pub fn new(socket: WebSocket, scope: &Scope, closing: CancellationToken, key: CallerKey) -> Self {
         let (sink, stream) = socket.split();
         let ((tell, queue), (goodbye, how)) = (mpsc::channel(SOCKET_QUEUE), oneshot::channel());
         let writer = scope.start("socket writer", write(sink, queue, how));
-        let hearing = Hearing { stream, tell: tell.downgrade(), closing: closing.clone() };
+        let hearing = SocketReader { stream, tell: tell.downgrade(), closing: closing.clone() };
         Self { tell, hearing, closing, key, writer, goodbye }
     }
 
@@ -83,9 +83,9 @@ impl Line {
     }
 
     /// Closes the socket after all senders have finished, or after a timeout.
-    pub async fn end(self, how: Goodbye) {
+    pub async fn end(self, how: CloseReason) {
         let Self { tell, mut hearing, closing: _, key, writer, goodbye } = self;
-        let how = if how == Goodbye::Closing && key.is_revoked() { Goodbye::Revoked } else { how };
+        let how = if how == CloseReason::Closing && key.is_revoked() { CloseReason::Revoked } else { how };
         let _ = goodbye.send(how);
         drop(tell);
         let cut = writer.abort_handle();
@@ -100,22 +100,22 @@ impl Line {
     }
 }
 
-impl Hearing {
+impl SocketReader {
     /// Waits for the next message. It is safe to drop this future.
-    pub async fn next(&mut self) -> Heard {
+    pub async fn next(&mut self) -> SocketInput {
         loop {
             let message = tokio::select! {
                 biased;
-                () = self.closing.cancelled() => return Heard::Closing,
-                () = gone(&self.tell) => return Heard::Hangup,
+                () = self.closing.cancelled() => return SocketInput::Closing,
+                () = gone(&self.tell) => return SocketInput::Hangup,
                 message = self.stream.next() => message,
             };
             match message {
-                Some(Ok(Message::Text(text))) => return Heard::Text(text),
-                Some(Ok(Message::Binary(bytes))) => return Heard::Binary(bytes),
+                Some(Ok(Message::Text(text))) => return SocketInput::Text(text),
+                Some(Ok(Message::Binary(bytes))) => return SocketInput::Binary(bytes),
                 // The WebSocket library answers pings. A pong needs no action.
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                Some(Ok(Message::Close(_))) | None => return Heard::Hangup,
+                Some(Ok(Message::Close(_))) | None => return SocketInput::Hangup,
                 Some(Err(error)) => return fault(error),
             }
         }
@@ -129,15 +129,15 @@ async fn gone(tell: &mpsc::WeakSender<Message>) {
     }
 }
 
-fn fault(error: axum::Error) -> Heard {
+fn fault(error: axum::Error) -> SocketInput {
     use tungstenite::Error;
     let inner = error.into_inner();
     let how = match inner.downcast_ref::<Error>() {
-        Some(Error::Capacity(_)) => Goodbye::TooLarge,
-        Some(Error::Protocol(_) | Error::Utf8(_)) => Goodbye::Nonsense,
-        _ => return Heard::Hangup,
+        Some(Error::Capacity(_)) => CloseReason::TooLarge,
+        Some(Error::Protocol(_) | Error::Utf8(_)) => CloseReason::Nonsense,
+        _ => return SocketInput::Hangup,
     };
-    Heard::Nonsense(how, format!("bad frame: {inner}"))
+    SocketInput::Nonsense(how, format!("bad frame: {inner}"))
 }
 
 /// Writes until the last sender is dropped, then sends the close frame. If the client is
@@ -145,7 +145,7 @@ fn fault(error: axum::Error) -> Heard {
 async fn write(
     mut sink: SplitSink<WebSocket, Message>,
     mut queue: mpsc::Receiver<Message>,
-    mut how: oneshot::Receiver<Goodbye>,
+    mut how: oneshot::Receiver<CloseReason>,
 ) {
     let mut ping = interval_at(Instant::now() + SOCKET_PING, SOCKET_PING);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -159,12 +159,12 @@ async fn write(
             return;
         }
     }
-    let (code, reason) = match how.try_recv().unwrap_or(Goodbye::Done) {
-        Goodbye::Done => (close_code::NORMAL, ""),
-        Goodbye::Closing => (close_code::AWAY, SHUTTING_DOWN),
-        Goodbye::Revoked => (close_code::POLICY, REVOKED),
-        Goodbye::TooLarge => (close_code::SIZE, "message too large"),
-        Goodbye::Nonsense => (close_code::PROTOCOL, "bad frame"),
+    let (code, reason) = match how.try_recv().unwrap_or(CloseReason::Done) {
+        CloseReason::Done => (close_code::NORMAL, ""),
+        CloseReason::Closing => (close_code::AWAY, SHUTTING_DOWN),
+        CloseReason::Revoked => (close_code::POLICY, REVOKED),
+        CloseReason::TooLarge => (close_code::SIZE, "message too large"),
+        CloseReason::Nonsense => (close_code::PROTOCOL, "bad frame"),
     };
     let _ = sink.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
 }

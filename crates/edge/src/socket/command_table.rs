@@ -15,9 +15,9 @@ use crate::limits::{SOCKET_COMMANDS_MAX, SOCKET_STDIN_QUEUE};
 
 /// The commands in flight. Clones share one table.
 #[derive(Clone, Default)]
-pub struct Ids(Arc<Mutex<HashMap<String, Entry>>>);
+pub struct CommandTable(Arc<Mutex<HashMap<String, CommandEntry>>>);
 
-struct Entry {
+struct CommandEntry {
     /// Ends the command with this text in its error frame. Taken when used.
     stop: Option<oneshot::Sender<String>>,
     control: mpsc::Sender<ExecControl>,
@@ -25,31 +25,31 @@ struct Entry {
 }
 
 /// The command's side of its entry.
-pub struct Taken {
+pub struct CommandHandle {
     pub stop: oneshot::Receiver<String>,
     pub control: mpsc::Receiver<ExecControl>,
 }
 
 /// Why an id cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub enum NotTaken {
+pub enum IdRefusal {
     InUse,
     TooMany,
 }
 
-impl Ids {
+impl CommandTable {
     /// Reserves an id for a new command.
-    pub fn take(&self, id: &str, live_stdin: bool) -> Result<Taken, NotTaken> {
+    pub fn take(&self, id: &str, live_stdin: bool) -> Result<CommandHandle, IdRefusal> {
         let mut ids = self.lock();
         if ids.contains_key(id) {
-            return Err(NotTaken::InUse);
+            return Err(IdRefusal::InUse);
         }
         if ids.len() >= SOCKET_COMMANDS_MAX {
-            return Err(NotTaken::TooMany);
+            return Err(IdRefusal::TooMany);
         }
         let ((stop, stop_rx), (control, control_rx)) = (oneshot::channel(), mpsc::channel(SOCKET_STDIN_QUEUE));
-        ids.insert(id.to_owned(), Entry { stop: Some(stop), control, live_stdin });
-        Ok(Taken { stop: stop_rx, control: control_rx })
+        ids.insert(id.to_owned(), CommandEntry { stop: Some(stop), control, live_stdin });
+        Ok(CommandHandle { stop: stop_rx, control: control_rx })
     }
 
     /// Releases an id and queues its terminal frame.
@@ -93,7 +93,7 @@ impl Ids {
         self.lock().get(id).map(|entry| entry.live_stdin)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, CommandEntry>> {
         // Every change under this lock is a single step, so a panic cannot leave it half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -105,11 +105,11 @@ mod tests {
 
     #[test]
     fn an_id_is_taken_once_and_only_so_many_are() {
-        let ids = Ids::default();
+        let ids = CommandTable::default();
         let first = ids.take("0", false).unwrap();
-        assert_eq!(ids.take("0", false).err(), Some(NotTaken::InUse));
+        assert_eq!(ids.take("0", false).err(), Some(IdRefusal::InUse));
         let _rest: Vec<_> = (1..SOCKET_COMMANDS_MAX).map(|id| ids.take(&id.to_string(), true).unwrap()).collect();
-        assert_eq!(ids.take("more", false).err(), Some(NotTaken::TooMany));
+        assert_eq!(ids.take("more", false).err(), Some(IdRefusal::TooMany));
         assert_eq!((ids.takes_stdin("0"), ids.takes_stdin("1"), ids.takes_stdin("x")), (Some(false), Some(true), None));
         ids.stop("0", "cancelled");
         ids.stop("0", "again");

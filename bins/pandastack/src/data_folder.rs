@@ -16,7 +16,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use nix::fcntl::{Flock, FlockArg};
 use pandastack_host::close_paths;
-use pandastack_layers::{LayerStore, Volume};
+use pandastack_layers::{DataVolume, LayerStore};
 use pandastack_sys::private;
 
 /// Share of the free disk space that our own volume image may grow to.
@@ -35,11 +35,11 @@ pub const RUN_FOLDER: &str = "/run/pandastack";
 const MARKS: [&str; 5] = ["volume", "volume.users", "lock", "control.db", "ledger.db"];
 
 /// An opened data folder.
-pub struct Place {
+pub struct OpenedDataFolder {
     pub data_dir: PathBuf,
     /// Identifies this data folder among others on the same computer.
     pub instance: String,
-    pub volume: Arc<Volume>,
+    pub volume: Arc<DataVolume>,
     pub layers: LayerStore,
 }
 
@@ -96,7 +96,7 @@ fn keep_namespaces_visible() -> std::io::Result<()> {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))
 }
 
-impl Place {
+impl OpenedDataFolder {
     /// Opens the folder and creates missing parts.
     pub fn open(data_dir: &Path) -> Result<Self> {
         if !nix::unistd::geteuid().is_root() {
@@ -109,7 +109,8 @@ impl Place {
         keep_namespaces_visible().context("create the folder of network namespaces")?;
         let free =
             nix::sys::statvfs::statvfs(&data_dir).map_or(0, |stat| stat.blocks_available() * stat.fragment_size());
-        let volume = Volume::open(&data_dir, free / IMAGE_SHARE.1 * IMAGE_SHARE.0).context("open the data volume")?;
+        let volume =
+            DataVolume::open(&data_dir, free / IMAGE_SHARE.1 * IMAGE_SHARE.0).context("open the data volume")?;
         let layers = LayerStore::open(volume.root()).context("open the layers")?;
         let place = Self { instance: data_dir.display().to_string(), data_dir, volume: Arc::new(volume), layers };
         // An older version or a person may have left paths open to other users.
