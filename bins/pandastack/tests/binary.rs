@@ -4,7 +4,7 @@
 use std::process::{Command, Output};
 
 fn pandastack(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pandastack")).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_pandastack")).args(arguments).output().expect("start the binary")
 }
 
 #[test]
