@@ -337,6 +337,7 @@ fn a_sleep_is_cut_off_before_its_machine_ends() {
 #[test]
 fn operations_are_cut_off_at_swept_moments() {
     const MOMENTS: u32 = 7;
+    const TRIES: usize = 10;
     let mut world = World::new();
     let mut all = 0;
     for operation in ALL {
@@ -356,13 +357,15 @@ fn operations_are_cut_off_at_swept_moments() {
             cut_off(runtime);
             took.min(started.elapsed())
         };
+        // On a busy machine a short operation may end before it is first waited for.
+        let begun = (0..TRIES).any(|_| world.cut(operation, Cut::Begun));
+        assert!(begun, "{operation:?} was never cut off right after its request");
         let after = (1..MOMENTS).map(|moment| Cut::After(whole * moment / MOMENTS));
-        let cuts = [Cut::Begun].into_iter().chain(after).filter(|cut| world.cut(operation, *cut)).count();
+        let cuts = 1 + after.filter(|cut| world.cut(operation, *cut)).count();
         println!("{operation:?}: {cuts} of {MOMENTS} were cut off, the others came to their end first");
         all += cuts;
     }
-    // A busy machine may let a short operation end before each of its cuts, but not all of them.
-    assert!(all >= ALL.len(), "only {all} operations were cut off");
+    assert!(all >= 20, "only {all} operations were cut off");
     world.end();
 }
 
