@@ -24,6 +24,10 @@ pub enum EventKind {
     MachineDied,
     RecoveredOrphan,
     RecoveredAsleep,
+    /// A workspace has used a share of its budget.
+    BudgetAlert,
+    /// A workspace has used its budget up.
+    BudgetUsedUp,
 }
 
 /// Where a kind of event is delivered.
@@ -36,7 +40,7 @@ pub enum EventAudience {
 }
 
 impl EventKind {
-    pub const ALL: [EventKind; 17] = [
+    pub const ALL: [EventKind; 19] = [
         EventKind::Running,
         EventKind::SshReady,
         EventKind::Paused,
@@ -54,6 +58,8 @@ impl EventKind {
         EventKind::MachineDied,
         EventKind::RecoveredOrphan,
         EventKind::RecoveredAsleep,
+        EventKind::BudgetAlert,
+        EventKind::BudgetUsedUp,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -75,6 +81,8 @@ impl EventKind {
             EventKind::MachineDied => "vm.died",
             EventKind::RecoveredOrphan => "recover.orphaned",
             EventKind::RecoveredAsleep => "recover.hibernated",
+            EventKind::BudgetAlert => "billing.budget_alert",
+            EventKind::BudgetUsedUp => "billing.budget_used_up",
         }
     }
 
@@ -96,7 +104,9 @@ impl EventKind {
             | EventKind::Deleted
             | EventKind::TreePromoted
             | EventKind::EgressDenied
-            | EventKind::MachineDied => EventAudience::Everyone,
+            | EventKind::MachineDied
+            | EventKind::BudgetAlert
+            | EventKind::BudgetUsedUp => EventAudience::Everyone,
         }
     }
 

@@ -10,6 +10,10 @@ pub enum FaultKind {
     Caller,
     /// No valid credential came with the request.
     Unauthorized,
+    /// The caller is known and may not do this.
+    Forbidden,
+    /// The named thing was there once and can no longer be used.
+    Gone,
     /// The named thing does not exist, or does not belong to the caller.
     Missing,
     /// The thing exists but is in a state that forbids this.
@@ -18,6 +22,8 @@ pub enum FaultKind {
     TooLarge,
     /// The caller's own limit is reached.
     Quota,
+    /// Only a payment, or another budget, allows this again.
+    Payment,
     /// The caller exceeds its request rate; nothing was done.
     TooFast,
     /// No capacity now; nothing was created.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pandastack_model::{Fault, GuestPort, LinkLabel, Owner, PathRules, SandboxId};
+use pandastack_model::{Fault, GuestPort, LinkLabel, Owner, PathRules, Role, SandboxId};
 
 use crate::CallerKey;
 
@@ -27,15 +27,68 @@ pub struct Caller {
     pub workspace: WorkspaceId,
     /// The idempotency key of the request, under which its answer is stored.
     pub attempt: Option<Arc<str>>,
-    /// The key that authenticated the caller. Work that outlives the request ends when it is
+    /// The credential that authenticated the caller. Work that outlives the request ends when it is
     /// revoked.
     pub key: CallerKey,
+    /// The person who sent the request. `None` for an API key, which belongs to a workspace.
+    pub user: Option<Arc<CallerUser>>,
+    /// The request rate of the workspace, if it is not that of the server.
+    pub rate: Option<WorkspaceRate>,
+    /// Requests of the workspace at the same time, if its plan limits them.
+    pub connections_max: Option<u64>,
+}
+
+/// The request rate of a workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkspaceRate {
+    pub per_second: u32,
+    pub burst: u32,
+}
+
+/// A signed-in person, and the organisation that the request acts in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallerUser {
+    pub id: String,
+    /// Empty if it is not known.
+    pub email: String,
+    /// May administer the server.
+    pub operator: bool,
+    pub org: String,
+    /// The role in that organisation.
+    pub role: Role,
+    pub method: AuthMethod,
+}
+
+/// How a person was authenticated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthMethod {
+    /// A session of this server, after a login.
+    Session,
+    /// A token that an identity provider signed.
+    Jwt,
+    /// Development without authentication.
+    Stub,
+}
+
+/// What a request brings to prove who sent it.
+#[derive(Clone, Copy, Default)]
+pub struct Credential<'a> {
+    pub token: Option<&'a str>,
+    /// The organisation that a person chose for this request, by id.
+    pub org: Option<&'a str>,
+}
+
+impl<'a> Credential<'a> {
+    /// A token without a chosen organisation.
+    pub fn bearer(token: &'a str) -> Self {
+        Self { token: Some(token), org: None }
+    }
 }
 
 impl Caller {
     /// Makes the caller of a request without an idempotency key.
     pub fn of(workspace: WorkspaceId) -> Self {
-        Self { workspace, attempt: None, key: CallerKey::default() }
+        Self { workspace, attempt: None, key: CallerKey::default(), user: None, rate: None, connections_max: None }
     }
 
     /// Sets the key that authenticated the caller.
@@ -57,8 +110,8 @@ pub struct PreviewGrant {
 /// The control plane as the edge sees it.
 #[async_trait]
 pub trait ControlPort: Send + Sync + 'static {
-    /// Turns a bearer token into a caller.
-    async fn authenticate(&self, token: Option<&str>) -> Result<Caller, Fault>;
+    /// Turns a credential into a caller.
+    async fn authenticate(&self, credential: Credential<'_>) -> Result<Caller, Fault>;
 
     /// Checks whether the caller may use the sandbox. Another tenant's sandbox is
     /// `Fault::no_sandbox`, like an unknown one.

@@ -15,9 +15,7 @@ use tokio::{
     sync::{broadcast, mpsc},
 };
 
-use crate::{ProcessPort, TreePort};
-
-use crate::{CellParams, CellStream, CodeSessionView};
+use crate::{CellParams, CellStream, CodeSessionView, ProcessPort, TreePort, UsageCursor, UsagePage};
 
 /// A body that is streamed and never held whole. An error ends it.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, Fault>> + Send>>;
@@ -349,6 +347,11 @@ pub struct ListeningPort {
 /// A host as control and edge see it.
 #[async_trait]
 pub trait HostPort: ProcessPort + TreePort {
+    /// Whether there is a host. Without one every request that needs it is refused.
+    fn is_here(&self) -> bool {
+        true
+    }
+
     /// Starts the sandbox, or returns why not. A failure leaves nothing behind.
     async fn ensure(&self, ask: EnsureParams) -> Result<SandboxView, Fault>;
 
@@ -413,6 +416,10 @@ pub trait HostPort: ProcessPort + TreePort {
     async fn observe_all(&self) -> Vec<SandboxView>;
 
     async fn status(&self) -> HostStatus;
+
+    /// Returns usage facts after a cursor, at most `most` of them. Asking with a cursor confirms
+    /// that everything up to it is stored: the host may forget what is over.
+    async fn usage_facts(&self, after: &UsageCursor, most: usize) -> Result<UsagePage, Fault>;
 
     /// Measures a sandbox's machine; `None` if it has no machine, or one without a process.
     async fn usage(&self, id: SandboxId) -> Result<Option<MachineUsage>, Fault>;

@@ -5,13 +5,17 @@ mod code;
 mod control;
 mod host;
 mod key;
+mod no_host;
 mod process;
 #[cfg(feature = "stub")]
 pub mod stub;
 mod tree;
+mod usage;
 
 pub use code::{CellEnd, CellEnded, CellEvent, CellParams, CellStream, CodeSessionView};
-pub use control::{Caller, ControlPort, FIRST_WORKSPACE, PreviewGrant, WorkspaceId};
+pub use control::{
+    AuthMethod, Caller, CallerUser, ControlPort, Credential, FIRST_WORKSPACE, PreviewGrant, WorkspaceId, WorkspaceRate,
+};
 pub use host::{
     AuditReport, BootParams, ByteStream, ChangeCause, ConsoleRange, EnsureParams, ExecControl, ExecEvent, ExecParams,
     ExecSession, FileBody, FileEntry, FileKind, ForkOutcome, ForkParams, GuestBytes, GuestStream, HostEvent, HostPort,
@@ -19,6 +23,7 @@ pub use host::{
     SandboxView, SealParams, TemplateView, VolumeView, WriteParams,
 };
 pub use key::{CallerKey, WeakCallerKey};
+pub use no_host::NoHost;
 pub use process::{
     AttachParams, FollowUntil, OutputEvent, ProcessEnd, ProcessNumber, ProcessOutputStream, ProcessPort, ProcessView,
     SpawnParams, StdinAfterWrite,
@@ -27,3 +32,4 @@ pub use tree::{
     ExistingTarget, FileChange, FileChangeKind, FileChangeStream, PathScope, TreePort, UnpackSummary, WalkParams,
     WalkResult,
 };
+pub use usage::{MachineEvent, MachineFact, UsageCursor, UsagePage};

@@ -48,9 +48,6 @@ pub const OTHER_REQUEST: &str = "idempotency.other_request";
 /// `Retry-After`.
 pub const NO_MACHINE: &str = "sandbox.no_machine";
 
-/// The code of an attempt to change a template that belongs to the server. Sent as 403.
-pub const TEMPLATE_GLOBAL: &str = "template.global";
-
 /// Renders a fault. Its private detail is left out.
 pub fn reply(fault: &Fault, request_id: &str) -> FaultResponse {
     let (status, retry_after) = status(fault);
@@ -71,13 +68,15 @@ fn status(fault: &Fault) -> (u16, Option<u64>) {
     match fault.kind {
         FaultKind::Caller => (400, None),
         FaultKind::Unauthorized => (401, None),
+        FaultKind::Forbidden => (403, None),
         FaultKind::Missing => (404, None),
+        FaultKind::Gone => (410, None),
         FaultKind::Conflict if matches!(fault.code, PORT_CLOSED | PORT_BROKEN) => (502, None),
         FaultKind::Conflict if fault.code == OTHER_REQUEST => (422, None),
         FaultKind::Conflict if fault.code == NO_MACHINE => (503, None),
-        FaultKind::Conflict if fault.code == TEMPLATE_GLOBAL => (403, None),
         FaultKind::Conflict => (409, None),
         FaultKind::TooLarge => (413, None),
+        FaultKind::Payment => (402, None),
         FaultKind::Quota => (429, None),
         FaultKind::TooFast => (429, Some(seconds(fault.retry_after.unwrap_or(TOO_FAST_RETRY_AFTER)))),
         FaultKind::Busy => (503, Some(seconds(fault.retry_after.unwrap_or(BUSY_RETRY_AFTER)))),
@@ -119,7 +118,10 @@ mod tests {
     fn every_kind_has_its_status() {
         check(FaultKind::Caller, 400, None);
         check(FaultKind::Unauthorized, 401, None);
+        check(FaultKind::Forbidden, 403, None);
         check(FaultKind::Missing, 404, None);
+        check(FaultKind::Gone, 410, None);
+        check(FaultKind::Payment, 402, None);
         check(FaultKind::Conflict, 409, None);
         check(FaultKind::TooLarge, 413, None);
         check(FaultKind::Quota, 429, None);

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Org;
+
 /// Whether the server works. `status` is `ok` or `unhealthy`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -39,8 +41,20 @@ pub struct Me {
     /// For an API key, the workspace.
     pub user_id: String,
     pub email: String,
-    /// Null for an API key, as published clients expect.
-    pub current_org: Option<BTreeMap<String, String>>,
-    pub orgs: Vec<BTreeMap<String, String>>,
+    /// The organisation that this request acts in. Null for an API key, as published clients
+    /// expect.
+    pub current_org: Option<Org>,
+    #[serde(default)]
+    pub current_org_id: Option<String>,
+    /// The caller's organisations, oldest membership first.
+    pub orgs: Vec<Org>,
+    /// `token` for an API key, `session` after a login, `jwt` for a token of a provider, `stub`
+    /// without authentication.
     pub auth_method: String,
+    /// The workspace that this request acts in.
+    #[serde(default)]
+    pub workspace: String,
+    /// Whether the caller may administer the server.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub operator: bool,
 }

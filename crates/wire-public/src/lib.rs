@@ -2,6 +2,7 @@
 //! and (with the `schema` feature) the list of endpoints as an OpenAPI document. Does no I/O.
 
 mod audit;
+mod billing;
 mod build;
 mod build_log;
 mod code;
@@ -23,10 +24,13 @@ pub mod openapi;
 mod port;
 mod preview;
 mod process;
+mod quota;
 mod sandbox;
+mod session;
 mod snapshot;
 mod socket;
 pub mod sse;
+mod team;
 mod template;
 mod text;
 mod time;
@@ -36,6 +40,10 @@ mod volume;
 mod webhook;
 
 pub use audit::Audit;
+pub use billing::{
+    Bill, BilledSubscription, BillingPage, BuyPlan, MeterFlush, Pricing, PricingTier, UsageRates, UsageReport,
+    UsageRow, WorkspaceBudget,
+};
 pub use build::{Build, BuildFields, BuildSource, BuildSpec, RegistryAuth};
 pub use build_log::{BUILD_LOG_END, build_log_event, log_lines};
 pub use code::{
@@ -45,9 +53,7 @@ pub use code::{
 pub use egress::{EgressList, SetEgress, egress_list};
 pub use event::{Event, EventList};
 pub use exec::{ExecChunk, ExecCommand, ExecExit, ExecFailure, ExecRequest, ExecResponse, ExecSpec, exec_timeout};
-pub use failure::{
-    ErrorBody, FaultResponse, NO_MACHINE, OTHER_REQUEST, PORT_BROKEN, PORT_CLOSED, TEMPLATE_GLOBAL, WAKE_FAILED, reply,
-};
+pub use failure::{ErrorBody, FaultResponse, NO_MACHINE, OTHER_REQUEST, PORT_BROKEN, PORT_CLOSED, WAKE_FAILED, reply};
 pub use file::{DirListing, Entry, Written, checked_path};
 pub use fork::{FamilyTree, Fork, ForkFailure, ForkRequest, ForkSpec, ForkTree, PromoteRequest, Promotion, TreeNode};
 pub use identity::{Health, Me, Version};
@@ -62,16 +68,24 @@ pub use process::{
     Fed, FollowedChunk, FollowedExit, LostOutput, OutputChunk, Process, ProcessOutput, SignalRequest, SpawnRequest,
     SpawnSpec, process_id, process_number,
 };
+pub use quota::{QuotaLimits, Quotas, QuotasUsed};
 pub use sandbox::{CreateSandbox, CreateSandboxSpec, Sandbox, SandboxSource, checked_ttl};
+pub use session::{
+    AskReset, ChangePassword, ExchangeCode, LogIn, LoggedIn, LoginMethods, LoginSession, Register, ResetPassword, SetUp,
+};
 pub use snapshot::{Snapshot, SnapshotList};
 pub use socket::{
     ExecClientFrame, ExecServerFrame, OutputStream, TerminalClientFrame, TerminalServerFrame, socket_text,
     terminal_side,
 };
+pub use team::{
+    AcceptedInvite, ChangeMember, CreateInvite, CreateOrg, CurrentOrg, InviteInfo, Org, OrgInvite, OrgMember,
+    RenameOrg, TransferOrg, invited_role, org_name,
+};
 pub use template::Template;
 pub use text::TextTail;
 pub use time::{parse_rfc3339, rfc3339};
-pub use trail::{AuditEntry, AuditTrail};
+pub use trail::{AuditEntry, AuditTrail, ExportedAuditEntry};
 pub use volume::{CreateVolume, GrowVolume, MountSpec, Volume, VolumeAttachment, VolumeName};
 pub use webhook::{
     ChangeWebhook, CreateWebhook, Delivery, DeliveryAttempt, EventPattern, PING_KIND, Ping, RotateSecret, Webhook,

@@ -92,3 +92,7 @@ pub const WEBHOOK_EVENTS_MAX: usize = 32;
 pub const WEBHOOK_DESCRIPTION_BYTES_MAX: usize = 256;
 /// Longest time that the previous secret stays valid after a rotation: a week.
 pub const WEBHOOK_GRACE_SECONDS_MAX: u64 = 7 * 24 * 3600;
+
+/// Name of an organisation or of a person.
+pub const ORG_NAME_BYTES_MAX: usize = 100;
+pub const USER_NAME_BYTES_MAX: usize = 100;

@@ -12,18 +12,48 @@ pub struct AuditTrail {
 }
 
 /// One changing request of the caller's workspace. The request body is not recorded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuditEntry {
-    pub time: String,
+    pub id: String,
+    /// The place in the workspace's hash chain. Entries of old servers have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
+    /// When the request arrived.
+    pub ts: String,
+    pub workspace: String,
     pub request_id: String,
     pub method: String,
     /// The route's pattern, such as `/v1/sandboxes/{id}`.
     pub route: String,
     /// The path without its query.
     pub path: String,
+    /// The answer. 499 if the client hung up before it.
     pub status: u16,
     pub duration_ms: u64,
-    /// The start of the key that was used.
+    /// Who sent the request: `user:` and an id, or `key:` and the start of a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+    /// The e-mail address of a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor_email: Option<String>,
+    /// The network address of the client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// The start of the key that was used. Empty for a person.
     pub key_prefix: String,
+}
+
+/// One line of an export: an audit entry with what is needed to check the hash chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ExportedAuditEntry {
+    #[serde(flatten)]
+    pub entry: AuditEntry,
+    /// When the request arrived, in nanoseconds since 1970. Text, because it exceeds the exact
+    /// numbers of many programs.
+    pub at_ns: String,
+    /// The hash of the entry before. Empty for the first one.
+    pub previous_hash: String,
+    pub hash: String,
 }

@@ -26,7 +26,7 @@ pub use processes::process_view;
 
 use crate::{
     AuditReport, ChangeCause, CodeSessionView, EnsureParams, ExecEvent, ExecParams, FileChange, FileEntry, HostEvent,
-    IdlePolicy, LayerHold, ListeningPort, OutputEvent, ProcessView, SandboxView, SpawnParams,
+    IdlePolicy, LayerHold, ListeningPort, MachineFact, OutputEvent, ProcessView, SandboxView, SpawnParams,
 };
 
 /// How many events wait for a subscriber before it misses some.
@@ -77,6 +77,8 @@ pub struct StubHost {
     pub walked: Mutex<Vec<String>>,
     /// Changes for the next watches. A watch stays silent after its last change.
     pub changes: Mutex<VecDeque<PreparedItems<Vec<FileChange>>>>,
+    /// Facts about usage, in the order of their revisions. Tests add them.
+    pub machine_facts: Mutex<Vec<MachineFact>>,
     /// The open code sessions, oldest first.
     pub sessions: Mutex<Vec<CodeSessionView>>,
     orders: orders::OrderedFaults,
@@ -113,6 +115,7 @@ impl Default for StubHost {
             listing: Mutex::new(vec![file_entry("b"), file_entry("a")]),
             walked: Mutex::default(),
             changes: Mutex::default(),
+            machine_facts: Mutex::default(),
             sessions: Mutex::default(),
             orders: orders::OrderedFaults::default(),
             players: played::PlayedQueues::default(),

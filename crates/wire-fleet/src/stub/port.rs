@@ -12,7 +12,7 @@ use crate::{
     AuditReport, BootParams, ByteStream, CellParams, CellStream, CodeSessionView, ConsoleRange, EnsureParams,
     ExecParams, ExecSession, FileBody, FileEntry, ForkOutcome, ForkParams, GuestStream, HostEvent, HostPort,
     HostStatus, IdlePolicy, LayerView, ListeningPort, MachineUsage, Presence, SandboxView, SealParams, TemplateView,
-    VolumeView, WriteParams,
+    UsageCursor, UsagePage, VolumeView, WriteParams,
 };
 
 #[async_trait]
@@ -108,6 +108,11 @@ impl HostPort for StubHost {
     async fn boot(&self, ask: BootParams) -> Result<LayerView, Fault> {
         self.check("boot")?;
         Ok(self.boot_now(&ask))
+    }
+
+    async fn usage_facts(&self, after: &UsageCursor, most: usize) -> Result<UsagePage, Fault> {
+        self.check("usage_facts")?;
+        Ok(self.usage_page(after, most))
     }
 
     async fn audit(&self) -> Result<AuditReport, Fault> {

@@ -8,8 +8,12 @@ use pandastack_model::{
 
 use super::StubHost;
 use crate::{
-    EnsureParams, ForkOutcome, ForkParams, HostEvent, LayerHold, LayerView, MachineUsage, SandboxView, SealParams,
+    EnsureParams, ForkOutcome, ForkParams, HostEvent, LayerHold, LayerView, MachineFact, MachineUsage, SandboxView,
+    SealParams, UsageCursor, UsagePage,
 };
+
+/// Name of the stub's ledger.
+const STUB_LEDGER: &str = "stub";
 
 /// A running sandbox, started from a standby machine.
 fn sandbox_view(id: SandboxId) -> SandboxView {
@@ -106,6 +110,16 @@ impl StubHost {
         let mut failing = self.take_failing_children();
         let start = |(index, child)| failing.remove(&index).map_or_else(|| self.start(child, "fork"), Err);
         Ok(ForkOutcome { layer, children: ask.children.into_iter().enumerate().map(start).collect() })
+    }
+
+    /// The revision of a fact is its place in the list, from 1.
+    pub(super) fn usage_page(&self, after: &UsageCursor, most: usize) -> UsagePage {
+        let facts = self.machine_facts.lock().unwrap();
+        let begin = if after.ledger == STUB_LEDGER { (after.revision as usize).min(facts.len()) } else { 0 };
+        let page: Vec<MachineFact> = facts[begin..].iter().take(most).copied().collect();
+        let read = begin + page.len();
+        let cursor = UsageCursor { ledger: STUB_LEDGER.to_owned(), revision: read as u64 };
+        UsagePage { facts: page, cursor, more: read < facts.len() }
     }
 
     pub(super) fn usage_now(&self, id: SandboxId) -> Result<Option<MachineUsage>, Fault> {

@@ -37,6 +37,7 @@ pub fn operations() -> Vec<Operation> {
             .gives_events(&[]),
         route(VOLUMES, "POST", "/v1/volumes", "Create a volume")
             .once()
+            .refuses(&[402])
             .refuses(HOST)
             .takes::<CreateVolume>(json!({"name": "data", "size_mb": 1024}))
             .gives::<Volume>(201),
@@ -46,6 +47,7 @@ pub fn operations() -> Vec<Operation> {
         route(VOLUMES, "GET", "/v1/volumes/{name}", "Show a volume").refuses(&[502, 503, 504]).gives::<Volume>(200),
         route(VOLUMES, "PATCH", "/v1/volumes/{name}", "Grow a volume, also while it is in use")
             .ours()
+            .refuses(&[402])
             .refuses(HOST)
             .takes::<GrowVolume>(json!({"size_mb": 2048}))
             .gives::<Volume>(200),
@@ -84,7 +86,7 @@ fn build() -> Operation {
         .once()
         .notes("Send exactly one of `dockerfile`, `rootfs`, `from_snapshot` and `image_ref`.")
         .with(yes_or_no("replace", "Replaces an existing template with this name."))
-        .refuses(&[403, 404])
+        .refuses(&[402, 403, 404])
         .refuses(HOST)
         .takes_content(content, true)
         .gives::<Build>(202)

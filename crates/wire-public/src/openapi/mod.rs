@@ -4,6 +4,7 @@
 //! `cargo xtask openapi` and its tests run this code; the server serves the committed file.
 
 mod access;
+mod billing;
 mod copies;
 mod durable;
 mod files;
@@ -12,6 +13,7 @@ mod operation;
 mod sandboxes;
 mod schemas;
 mod server;
+mod team;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +25,9 @@ use schemas::Schemas;
 /// Marks our extensions of the published API: routes, parameters and fields.
 pub const EXTENSION: &str = "x-pandastack-extension";
 
+/// Names the least role that a person must have in the organisation of the path.
+pub const ROLE: &str = "x-pandastack-least-role";
+
 /// The methods of a route that forwards every request.
 const EVERY_METHOD: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
@@ -31,7 +36,7 @@ const ABOUT: &str = "API for sandboxes: Linux machines, each with its own kernel
                      ignored. Every error is an object with a text in `error` and a stable `code`. Every response has \
                      the header `x-request-id`.";
 
-const TAGS: [(&str, &str); 13] = [
+const TAGS: [(&str, &str); 16] = [
     ("Sandboxes", "Create, inspect, hibernate and delete sandboxes."),
     ("Copies", "Forks, fork trees and snapshots."),
     ("Commands", "Run commands: in one request, as a stream, or over a WebSocket."),
@@ -44,6 +49,9 @@ const TAGS: [(&str, &str); 13] = [
     ("Webhooks", "Notifications about events."),
     ("Watching", "Logs, events, metrics and the audit trail."),
     ("API keys", "Create, list and revoke API keys."),
+    ("Logins", "Log in, and manage sessions and passwords."),
+    ("Organisations", "Organisations, their members and invites."),
+    ("Billing", "Prices, usage, bills, budgets and subscriptions."),
     ("Server", "Health, version and the identity of the caller."),
 ];
 
@@ -71,7 +79,15 @@ pub fn document() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": {
-                "key": {"type": "http", "scheme": "bearer", "description": "An API key, such as `pds_…`."},
+                "key": {
+                    "type": "http", "scheme": "bearer",
+                    "description": "An API key such as `pds_…`, the token of a login, or a token of an identity \
+                                    provider.",
+                },
+                "person": {
+                    "type": "http", "scheme": "bearer",
+                    "description": "The token of a login, or a token of an identity provider. Not an API key.",
+                },
                 "queryKey": {
                     "type": "apiKey", "in": "query", "name": "access_token",
                     "description": "The same key, for clients that cannot send headers.",
@@ -125,6 +141,8 @@ pub fn written(document: &Value) -> String {
 
 fn operations() -> Vec<Operation> {
     let mut all = server::operations();
+    all.extend(team::operations());
+    all.extend(billing::operations());
     all.extend(sandboxes::operations());
     all.extend(copies::operations());
     all.extend(durable::operations());

@@ -5,18 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use super::{EXTENSION, schemas::Schemas};
+use super::{EXTENSION, ROLE, schemas::Schemas};
 
 /// A function that creates the schema of a type.
 type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
 
 /// Descriptions of the error statuses.
-pub const REFUSALS: [(u16, &str); 14] = [
+pub const REFUSALS: [(u16, &str); 16] = [
     (400, "The request is invalid."),
-    (401, "The request has no valid API key."),
+    (401, "The request has no valid credential."),
+    (402, "The subscription is unpaid, or the budget of the month is used up."),
     (403, "The caller is not allowed to do this."),
     (404, "Not found, or it belongs to another workspace."),
     (409, "The current state does not allow this."),
+    (410, "It was used already, or has expired."),
     (413, "The body, or a value in it, is larger than allowed."),
     (422, "The idempotency key was used for another request."),
     (426, "The request is not a WebSocket upgrade."),
@@ -29,7 +31,7 @@ pub const REFUSALS: [(u16, &str); 14] = [
 ];
 
 /// Error statuses of work in a machine, which may have to be woken first.
-const MACHINE: [u16; 6] = [404, 409, 502, 503, 504, 507];
+const MACHINE: [u16; 7] = [402, 404, 409, 502, 503, 504, 507];
 
 /// One public route. The descriptions of all routes are the list of public endpoints.
 pub struct Operation {
@@ -39,6 +41,8 @@ pub struct Operation {
     about: &'static str,
     open: bool,
     extension: bool,
+    person: bool,
+    role: Option<&'static str>,
     notes: &'static str,
     parameters: Vec<Value>,
     body: Option<Value>,
@@ -52,6 +56,8 @@ pub struct Operation {
 enum Content {
     Nothing,
     Json(SchemaFn),
+    /// One JSON value per line.
+    Lines(SchemaFn),
     Events(&'static [(&'static str, SchemaFn)]),
     /// A content type, and its schema: text or bytes.
     Other(&'static str, Value),
@@ -71,13 +77,16 @@ pub fn route(tag: &'static str, method: &'static str, path: &'static str, about:
         about,
         open: false,
         extension: false,
+        person: false,
+        role: None,
         notes: "",
         parameters: Vec::new(),
         body: None,
         body_shape: None,
         body_required: false,
         answers: Vec::new(),
-        refusals: [401, 429, 500].into(),
+        // A person may have chosen an organisation that it is not a member of.
+        refusals: [401, 403, 429, 500].into(),
     };
     for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
         operation.parameters.push(path_parameter(name));
@@ -108,8 +117,21 @@ impl Operation {
     pub fn open(mut self) -> Self {
         self.open = true;
         self.refusals.remove(&401);
+        self.refusals.remove(&403);
         self.refusals.remove(&429);
         self
+    }
+
+    /// The route is for persons, not for API keys.
+    pub fn person(mut self) -> Self {
+        self.person = true;
+        self
+    }
+
+    /// The least role that a person must have in the organisation.
+    pub fn least(mut self, role: &'static str) -> Self {
+        self.role = Some(role);
+        self.person()
     }
 
     /// The route is an extension of the published API.
@@ -186,6 +208,12 @@ impl Operation {
         self
     }
 
+    /// The route streams JSON lines of one schema.
+    pub fn gives_lines<T: JsonSchema>(mut self, status: u16) -> Self {
+        self.answers.push((status, Content::Lines(shape::<T>)));
+        self
+    }
+
     /// The route streams events. Each has a name and JSON data of one schema.
     pub fn gives_events(mut self, events: &'static [(&'static str, SchemaFn)]) -> Self {
         self.answers.push((200, Content::Events(events)));
@@ -215,6 +243,12 @@ impl Operation {
         }
         if self.open {
             set("security", json!([]));
+        }
+        if self.person {
+            set("security", json!([{"person": []}]));
+        }
+        if let Some(role) = self.role {
+            set(ROLE, json!(role));
         }
         if self.extension {
             set(EXTENSION, json!(true));
@@ -253,6 +287,7 @@ impl Operation {
                 }
                 Content::Json(shape) => ("application/json", json!({"schema": schemas.answer(*shape)})),
                 Content::Other(kind, schema) => (*kind, json!({"schema": schema})),
+                Content::Lines(shape) => ("application/x-ndjson", json!({"schema": schemas.answer(*shape)})),
                 Content::Events(events) => ("text/event-stream", json!({"schema": event_schema(events, schemas)})),
             };
             // A status may have two content types. A generic error is replaced by the description

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::operation::{Operation, query, route, shape, yes_or_no};
+use super::operation::{Operation, ours, query, route, shape, yes_or_no};
 use crate::{
     CreateSandbox, EgressList, Event, EventList, Lifecycle, LogLine, MachineMetrics, Sandbox, SetEgress, SetLifecycle,
     Status,
@@ -20,7 +20,15 @@ pub fn operations() -> Vec<Operation> {
             .machine()
             .takes::<CreateSandbox>(json!({"template": "base", "ttl_seconds": 600}))
             .gives::<Sandbox>(201),
-        route(TAG, "GET", "/v1/sandboxes", "List sandboxes, newest first").gives::<Vec<Sandbox>>(200),
+        route(TAG, "GET", "/v1/sandboxes", "List sandboxes, newest first")
+            .with(ours(query(
+                "limit",
+                json!({"type": "integer", "minimum": 1}),
+                "Largest number of sandboxes, up to 1000.",
+            )))
+            .with(ours(query("after", json!({"type": "string"}), "The last sandbox of the page before.")))
+            .refuses(&[400, 404])
+            .gives::<Vec<Sandbox>>(200),
         route(TAG, "GET", "/v1/sandboxes/{id}", "Show a sandbox").gives::<Sandbox>(200),
         route(TAG, "DELETE", "/v1/sandboxes/{id}", "Delete a sandbox").machine().gives_nothing(204),
         route(TAG, "POST", "/v1/sandboxes/{id}/pause", "Pause a sandbox: its CPUs stop, its memory stays")

@@ -2,8 +2,11 @@
 
 use serde_json::json;
 
-use super::operation::{Operation, query, route, yes_or_no};
-use crate::{ApiKey, ApiKeys, Audit, AuditTrail, BootStats, CreateApiKey, Health, Me, MetricSeries, Version};
+use super::operation::{Operation, ours, query, route, yes_or_no};
+use crate::{
+    ApiKey, ApiKeys, Audit, AuditTrail, BootStats, CreateApiKey, ExportedAuditEntry, Health, Me, MetricSeries, Quotas,
+    Version,
+};
 
 const SERVER: &str = "Server";
 const KEYS: &str = "API keys";
@@ -33,7 +36,10 @@ pub fn operations() -> Vec<Operation> {
             "text/html",
             json!({"type": "string"}),
         ),
-        route(SERVER, "GET", "/v1/me", "Show the caller of this key").gives::<Me>(200),
+        route(SERVER, "GET", "/v1/me", "Show the caller").refuses(&[403]).gives::<Me>(200),
+        route(SERVER, "GET", "/v1/quotas", "Show the limits of the workspace, and what it uses")
+            .ours()
+            .gives::<Quotas>(200),
         route(KEYS, "GET", "/v1/api-keys", "List the API keys of the workspace, newest first")
             .ours()
             .gives::<ApiKeys>(200),
@@ -47,10 +53,6 @@ pub fn operations() -> Vec<Operation> {
             .with(yes_or_no("force", "Revokes the key even if it is the last valid one."))
             .refuses(&[409])
             .gives_nothing(204),
-        // These routes are for signed-in users, which do not exist yet.
-        route(SERVER, "GET", "/v1/me/tokens", "List keys; refused for callers with a key"),
-        route(SERVER, "POST", "/v1/me/tokens", "Create a key; refused for callers with a key"),
-        route(SERVER, "DELETE", "/v1/me/tokens/{prefix}", "Revoke a key; refused for callers with a key"),
         span(route(WATCHING, "GET", "/v1/metrics/overview", "Usage of all sandboxes of the workspace over time")),
         span(route(WATCHING, "GET", "/v1/metrics/sandbox/{id}", "Usage of one sandbox over time")),
         route(WATCHING, "GET", "/v1/stats/boot", "Statistics of start times")
@@ -60,15 +62,44 @@ pub fn operations() -> Vec<Operation> {
                 "Maximum number of boots to list; 50 by default.",
             ))
             .gives::<BootStats>(200),
-        route(WATCHING, "GET", "/v1/audit", "List the audit entries of the workspace")
-            .with(query("since", json!({"type": "string", "format": "date-time"}), "Omits older entries."))
-            .with(query("limit", json!({"type": "integer", "minimum": 0}), "Maximum number of entries."))
-            .gives::<AuditTrail>(200),
+        list_audit(),
+        export_audit(),
         route(SERVER, "GET", "/v1/host/audit", "Compare what exists on the host with what should exist")
             .ours()
             .refuses(&[404, 502, 503, 504])
             .gives::<Audit>(200),
     ]
+}
+
+fn list_audit() -> Operation {
+    route(WATCHING, "GET", "/v1/audit", "List the audit entries of the workspace")
+        .notes("Every POST, PUT, PATCH and DELETE, also failed ones, and logins; newest first.")
+        .with(query(
+            "since",
+            json!({"type": "string"}),
+            "Omits older entries: RFC 3339 or Unix seconds; 24 hours ago by default.",
+        ))
+        .with(query(
+            "limit",
+            json!({"type": "integer", "minimum": 0}),
+            "Maximum number of entries; 200 by default, at most 1000.",
+        ))
+        .with(ours(query("until", json!({"type": "string"}), "Omits entries from this time on.")))
+        .with(ours(query("actor", json!({"type": "string"}), "`user:ID`, `key:PREFIX` or an e-mail address.")))
+        .with(ours(query("method", json!({"type": "string"}), "Only requests with this method.")))
+        .gives::<AuditTrail>(200)
+}
+
+fn export_audit() -> Operation {
+    route(WATCHING, "GET", "/v1/audit/export", "Export all audit entries of the workspace, oldest first")
+        .ours()
+        .notes("One JSON object per line, with the hash chain of the entries.")
+        .with(query(
+            "after",
+            json!({"type": "integer", "minimum": 0}),
+            "Only entries with a larger number, to continue an export.",
+        ))
+        .gives_lines::<ExportedAuditEntry>(200)
 }
 
 fn span(operation: Operation) -> Operation {

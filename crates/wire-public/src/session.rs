@@ -1,0 +1,112 @@
+//! Logins, sessions and passwords, as the API shows them.
+
+use serde::{Deserialize, Serialize};
+
+/// How people can log in to this server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LoginMethods {
+    /// Nobody has an account yet: the operator makes the first one with the API key of the server.
+    pub setup_required: bool,
+    pub password: bool,
+    /// Whether an identity provider is set up.
+    pub oidc: bool,
+    /// Whether forgotten passwords can be reset by e-mail.
+    pub reset_by_email: bool,
+}
+
+/// Makes the first account, which administers the server.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct SetUp {
+    pub email: String,
+    pub password: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+}
+
+/// Makes an account for somebody who was invited, and accepts the invite.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Register {
+    /// The secret part of the invite's link.
+    pub invite: String,
+    pub password: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+}
+
+/// Logs in with a password.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct LogIn {
+    pub email: String,
+    pub password: String,
+}
+
+/// A new session. Its token is sent as a bearer token.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LoggedIn {
+    /// Only shown here.
+    pub token: String,
+    pub expires_at: String,
+    pub user_id: String,
+    pub email: String,
+}
+
+/// Changes the caller's password. All other sessions end.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct ChangePassword {
+    pub current_password: String,
+    pub new_password: String,
+}
+
+/// Asks for a reset link by e-mail.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct AskReset {
+    pub email: String,
+}
+
+/// Sets a new password with the secret of a reset link.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct ResetPassword {
+    pub token: String,
+    pub password: String,
+}
+
+/// Exchanges the code of a login at an identity provider for a session.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct ExchangeCode {
+    pub code: String,
+    /// The text whose SHA-256 was the `challenge` of the login.
+    pub verifier: String,
+}
+
+/// A session of the caller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LoginSession {
+    pub id: String,
+    pub created_at: String,
+    /// When it was last used, accurate to half a minute.
+    pub last_used_at: String,
+    pub expires_at: String,
+    /// The network address of the login.
+    pub address: String,
+    /// The program of the login, as it named itself.
+    pub agent: String,
+    /// Whether it is the session of this request.
+    pub current: bool,
+}
