@@ -1,8 +1,10 @@
-//! Connections to servers that a client named: receivers of webhooks, registries of images.
-//! Resolves the name, checks every address, and connects to exactly the address that was checked,
-//! so that a changed DNS answer has no effect.
+//! Connections to servers that a client or the operator named: receivers of webhooks, registries of
+//! images, identity providers. Resolves the name, checks every address, and connects to exactly the
+//! address that was checked, so that a changed DNS answer has no effect. `http` sends requests.
 
 mod address;
+pub mod http;
+pub mod limits;
 
 use std::{
     io,

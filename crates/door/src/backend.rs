@@ -15,8 +15,14 @@ pub struct AuditRow {
     pub path: String,
     pub status: u16,
     pub duration_ms: u64,
-    /// The visible prefix of the request's key.
+    /// The visible prefix of the request's key. Empty for a person.
     pub key_prefix: String,
+    /// Who sent the request: `user:` and an id, or `key:` and the prefix of a key.
+    pub actor: String,
+    /// The e-mail address of a person. Empty if it is not known.
+    pub actor_email: String,
+    /// The network address of the client. Empty if it is not known.
+    pub address: String,
 }
 
 /// The idempotency key of a request within its workspace.
@@ -44,6 +50,9 @@ pub enum AttemptState {
 pub trait DoorBackend: ControlPort {
     /// Records an audit entry. It must not delay the request for long.
     async fn record(&self, entry: AuditRow);
+
+    /// Records an audit entry without any delay. It is lost if too many wait to be written.
+    fn record_at_once(&self, entry: AuditRow);
 
     /// Takes an idempotency key for a request, or returns what is known of it.
     async fn begin_attempt(&self, attempt: &IdempotencyKey, digest: &str) -> Result<AttemptState, Fault>;

@@ -2,6 +2,7 @@
 //! rendering of faults, rate limits, idempotency keys, audit entries, metrics of requests. Knows no
 //! resource and no database; `DoorBackend` is what it needs from the control plane.
 
+mod address;
 mod backend;
 mod guard;
 mod held;
@@ -13,10 +14,11 @@ mod places;
 mod serve;
 mod special;
 
+pub use address::ProxyTrust;
 pub use backend::{AttemptState, AuditRow, DoorBackend, IdempotencyKey};
 pub use guard::{
     Guard, OperatorLimit, RateSettings, RequestMeters, RequestRates, SANDBOX_ATTRIBUTE, revoked_key, shown_prefix,
 };
 pub use once::{IdempotencyKeys, idempotency_key, request_digest};
 pub use places::{Place, PlaceKind, Places};
-pub use serve::{ConnectionHandle, ServeSettings, occupy, serve, serve_with};
+pub use serve::{ConnectionHandle, PeerAddress, ServeSettings, occupy, serve, serve_with};

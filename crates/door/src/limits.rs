@@ -27,3 +27,6 @@ pub const ATTEMPT_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Longest path in an audit entry.
 pub const AUDIT_PATH_BYTES_MAX: usize = 256;
+
+/// Longest answer that is still sent whole after its key was revoked.
+pub const WHOLE_ANSWER_BYTES_MAX: u64 = 16 * 1024;

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     backend::{AttemptState, DoorBackend, IdempotencyKey},
-    http::{Refused, bearer, whole_body},
+    http::{Refused, RequestCredential, whole_body},
     limits::{ATTEMPT_ANSWER_BYTES_MAX, ATTEMPT_KEY_BYTES_MAX},
     special::{CREATING, IN_GUEST},
 };
@@ -126,7 +126,7 @@ async fn once(State(keys): State<IdempotencyKeys>, request: Request, next: Next)
     let Some(key) = request.headers().get(KEY).filter(|_| creates).cloned() else { return next.run(request).await };
     let caller = match request.extensions().get::<Caller>().cloned() {
         Some(caller) => Ok(caller),
-        None => keys.backend.authenticate(bearer(request.headers(), request.uri()).as_deref()).await,
+        None => keys.backend.authenticate(RequestCredential::read(request.headers(), request.uri()).get()).await,
     };
     let answered = async {
         let (caller, key) = (caller?, checked(&key)?);

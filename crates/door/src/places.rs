@@ -46,6 +46,19 @@ impl Places {
         }
     }
 
+    /// Gives a workspace a place, unless its plan allows no more.
+    pub fn take_within(&self, workspace: &WorkspaceId, plan_max: Option<u64>) -> Result<Place, Fault> {
+        let held = self.shares().held(&Some(workspace.clone()));
+        match plan_max.filter(|most| held >= *most) {
+            None => self.take(Some(workspace)),
+            Some(most) => {
+                let name = self.0.counted.name;
+                let text = format!("quota exceeded: the plan allows {most} {name}; wait until one has ended");
+                Err(Fault::new(FaultKind::Quota, "quota.plan_connections", text))
+            }
+        }
+    }
+
     /// Waits until the workspace gets a place.
     pub async fn wait(&self, workspace: &WorkspaceId) -> Place {
         let holder = Some(workspace.clone());

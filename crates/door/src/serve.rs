@@ -4,6 +4,7 @@
 
 use std::{
     io,
+    net::IpAddr,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
@@ -157,9 +158,13 @@ async fn connection(
     if let Err(error) = stream.stream.set_nodelay(true) {
         tracing::debug!(%error, "could not set TCP_NODELAY");
     }
+    let peer = stream.stream.peer_addr().ok().map(|address| PeerAddress(address.ip()));
     let (app, kept) = (TowerToHyperService::new(app), stream.kept.clone());
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(kept.clone());
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(peer);
+        }
         let (busy, answer) = (seat.busy(), app.call(request));
         async move { answer.await.map(|response: Response| response.map(|body| busy.hold(body))) }
     });
@@ -178,6 +183,10 @@ async fn connection(
     connection.as_mut().graceful_shutdown();
     connection.await
 }
+
+/// The network address that a request came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerAddress(pub IpAddr);
 
 /// A handle of a connection for upgraded requests. The place kept here is dropped when the
 /// connection is closed.

@@ -24,15 +24,16 @@ use pandastack_kit::{
     trace::{self, SpanQueue, TracePosition},
 };
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{Caller, WorkspaceId};
+use pandastack_wire_fleet::{Caller, WorkspaceRate};
 pub use rate::{OperatorLimit, RateSettings, RequestRates};
 pub use revoked::revoked_key;
 pub use span::SANDBOX_ATTRIBUTE;
 use tracing::Instrument;
 
 use crate::{
+    ProxyTrust,
     backend::{AuditRow, DoorBackend},
-    http::{TRACEPARENT, bearer, ensure_request_id, ensure_trace, refuse, trace_header},
+    http::{RequestCredential, TRACEPARENT, ensure_request_id, ensure_trace, refuse, trace_header},
     limits::AUDIT_PATH_BYTES_MAX,
     places::{Place, Places},
     serve::{ConnectionHandle, occupy},
@@ -41,6 +42,9 @@ use crate::{
 
 /// Route label of a request that matched no route.
 const NO_ROUTE: &str = "none";
+
+/// Status in the audit entry of a request whose client hung up before the answer.
+const HUNG_UP: u16 = 499;
 
 /// Number of bytes of a key that may be shown: its prefix `pds_`, and eight digits.
 const SHOWN_BYTES: usize = 4 + 8;
@@ -59,6 +63,8 @@ pub struct Guard {
     pub connections: Places,
     pub rate: RateSettings,
     pub rates: Arc<RequestRates>,
+    /// Whether a proxy names the addresses of clients.
+    pub proxy: ProxyTrust,
     pub meters: RequestMeters,
     /// Queue for the spans of requests; `None` if spans are not exported.
     pub spans: Option<SpanQueue>,
@@ -72,19 +78,82 @@ impl Guard {
 
     /// Takes a place for the request: one of its workspace's, or one that all unknown callers
     /// share.
-    fn place(&self, route: &str, workspace: Option<&WorkspaceId>) -> Result<Option<Place>, Fault> {
+    fn place(&self, route: &str, caller: Option<&Caller>) -> Result<Option<Place>, Fault> {
         if QUICK.contains(&route) {
             return Ok(None);
         }
-        self.connections.take(workspace).map(Some)
+        match caller {
+            Some(caller) => self.connections.take_within(&caller.workspace, caller.connections_max).map(Some),
+            None => self.connections.take(None).map(Some),
+        }
+    }
+
+    /// Returns the request rate of a caller's workspace.
+    fn rate_of(&self, caller: &Caller) -> RateSettings {
+        match caller.rate {
+            Some(WorkspaceRate { per_second, burst }) => {
+                RateSettings { per_second, burst, operator: OperatorLimit::Limited }
+            }
+            None => self.rate,
+        }
     }
 
     /// Authenticates the caller and tells the handler. The handler refuses a bad credential.
     async fn known_caller(&self, request: &mut Request) -> Option<KnownCaller> {
-        let token = bearer(request.headers(), request.uri())?;
-        let caller = self.backend.authenticate(Some(&token)).await.ok()?;
+        let credential = RequestCredential::read(request.headers(), request.uri());
+        let caller = self.backend.authenticate(credential.get()).await.ok()?;
         request.extensions_mut().insert(caller.clone());
-        Some(KnownCaller { caller, key_prefix: shown_prefix(&token).to_owned() })
+        let is_key = caller.user.is_none();
+        let key_prefix = credential.get().token.filter(|_| is_key).map_or("", shown_prefix).to_owned();
+        Some(KnownCaller { caller, key_prefix })
+    }
+
+    /// Makes the audit entry of a request that has not been answered yet.
+    fn entry(&self, known: &KnownCaller, request: &Request, id: &str, route: &str) -> AuditRow {
+        let (actor, actor_email) = match &known.caller.user {
+            Some(user) => (format!("user:{}", user.id), user.email.clone()),
+            None => (format!("key:{}", known.key_prefix), String::new()),
+        };
+        let address = self.proxy.client_address(request.headers(), request.extensions());
+        AuditRow {
+            workspace: known.caller.workspace.clone(),
+            at_ns: self.clock.now_ns(),
+            request_id: id.to_owned(),
+            method: request.method().as_str().to_owned(),
+            route: route.to_owned(),
+            path: request.uri().path().chars().take(AUDIT_PATH_BYTES_MAX).collect(),
+            status: 0,
+            duration_ms: 0,
+            key_prefix: known.key_prefix.clone(),
+            actor,
+            actor_email,
+            address: address.map(|address| address.to_string()).unwrap_or_default(),
+        }
+    }
+}
+
+/// The audit entry of a request in progress. If the client hangs up, the request is dropped, and
+/// the entry is recorded all the same.
+struct OpenEntry {
+    backend: Arc<dyn DoorBackend>,
+    began: Instant,
+    entry: Option<AuditRow>,
+}
+
+impl OpenEntry {
+    async fn answered(mut self, status: u16) {
+        if let Some(entry) = self.entry.take() {
+            self.backend.record(AuditRow { status, duration_ms: millis(self.began.elapsed()), ..entry }).await;
+        }
+    }
+}
+
+impl Drop for OpenEntry {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            let duration_ms = millis(self.began.elapsed());
+            self.backend.record_at_once(AuditRow { status: HUNG_UP, duration_ms, ..entry });
+        }
     }
 }
 
@@ -108,24 +177,17 @@ async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> 
         work.note(span::REQUEST, id.clone());
     }
     let forwarded = route.starts_with(FORWARDED);
-    let entry = known.as_ref().filter(|_| changes(&method) && !forwarded).map(|known| AuditRow {
-        workspace: known.caller.workspace.clone(),
-        at_ns: guard.clock.now_ns(),
-        request_id: id.clone(),
-        method: method.as_str().to_owned(),
-        route: route.clone(),
-        path: request.uri().path().chars().take(AUDIT_PATH_BYTES_MAX).collect(),
-        status: 0,
-        duration_ms: 0,
-        key_prefix: known.key_prefix.clone(),
-    });
-    let workspace = known.as_ref().map(|known| &known.caller.workspace);
-    let paced = match workspace {
-        Some(workspace) if !forwarded => guard.rates.take(&guard.rate, workspace, guard.clock.now_ns()),
+    let changing = known.as_ref().filter(|_| changes(&method) && !forwarded);
+    let entry = changing.map(|known| guard.entry(known, &request, &id, &route));
+    let entry = OpenEntry { backend: guard.backend.clone(), began, entry };
+    let paced = match &known {
+        Some(KnownCaller { caller, .. }) if !forwarded => {
+            guard.rates.take(&guard.rate_of(caller), &caller.workspace, guard.clock.now_ns())
+        }
         _ => Ok(()),
     };
     let connection = request.extensions().get::<ConnectionHandle>().cloned();
-    let mut response = match paced.and_then(|()| guard.place(&route, workspace)) {
+    let mut response = match paced.and_then(|()| guard.place(&route, known.as_ref().map(|known| &known.caller))) {
         Ok(place) => {
             let key = known.as_ref().map(|known| known.caller.key.clone()).unwrap_or_default();
             let work = trace::within(Some(here.clone()), next.run(request).instrument(span));
@@ -145,9 +207,7 @@ async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> 
         response.headers_mut().insert(TRACEPARENT, trace_header(&trace));
     }
     tracing::info!(trace = %id, trace_id = trace.id(), %method, route, status, took_ms = millis(took), "answered");
-    if let Some(entry) = entry {
-        guard.backend.record(AuditRow { status, duration_ms: millis(took), ..entry }).await;
-    }
+    entry.answered(status).await;
     response
 }
 

@@ -15,7 +15,7 @@ use hyper::body::{Frame, SizeHint};
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::CallerKey;
 
-use crate::http::refuse;
+use crate::{http::refuse, limits::WHOLE_ANSWER_BYTES_MAX};
 
 /// Works until the answer, or until the key is revoked. The work is then dropped, as when a client
 /// disconnects.
@@ -26,7 +26,8 @@ pub async fn until_revoked(key: CallerKey, work: impl Future<Output = Response>,
         response = work => response,
         () = key.revoked() => return refuse(revoked_key(), request),
     };
-    if response.body().is_end_stream() {
+    // A short answer that is complete is sent, even if it tells of the key's own revocation.
+    if response.body().size_hint().exact().is_some_and(|bytes| bytes <= WHOLE_ANSWER_BYTES_MAX) {
         return response;
     }
     response.map(|body| {
@@ -37,7 +38,11 @@ pub async fn until_revoked(key: CallerKey, work: impl Future<Output = Response>,
 
 /// The fault for a request with a revoked key.
 pub fn revoked_key() -> Fault {
-    Fault::new(FaultKind::Unauthorized, "unauthorized", "this API key was revoked")
+    Fault::new(
+        FaultKind::Unauthorized,
+        "unauthorized",
+        "this credential was revoked, or what it may do has changed; try again, or log in",
+    )
 }
 
 /// An answer that is cut off when its key is revoked.

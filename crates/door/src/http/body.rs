@@ -69,13 +69,23 @@ pub fn flag(uri: &Uri, name: &str) -> bool {
         .is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on"))
 }
 
-/// Returns a time of a query in nanoseconds since the Unix epoch; `None` if it is missing.
+/// Returns a time of a query in nanoseconds since the Unix epoch; `None` if it is missing. The
+/// query has RFC 3339 or Unix seconds.
 pub fn query_time(uri: &Uri, name: &str) -> Result<Option<u64>, Fault> {
     let Some(text) = query_value(uri, name).filter(|text| !text.is_empty()) else { return Ok(None) };
     // An unescaped plus in a query arrives as a space.
-    let time = parse_rfc3339(&text.replace(' ', "+"));
-    let bad = || caller("query.bad_time", format!("{name} must be a time such as 2024-05-01T12:00:00Z"));
+    let time = unix_seconds(&text).or_else(|| parse_rfc3339(&text.replace(' ', "+")));
+    let bad = || {
+        let text = format!("{name} must be a time such as 2024-05-01T12:00:00Z, or seconds since 1970");
+        caller("query.bad_time", text)
+    };
     time.map(Some).ok_or_else(bad)
+}
+
+/// Reads whole seconds since the Unix epoch as nanoseconds.
+fn unix_seconds(text: &str) -> Option<u64> {
+    let seconds: u64 = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    Some(seconds.saturating_mul(1_000_000_000))
 }
 
 fn caller(code: &'static str, text: impl Into<String>) -> Fault {
@@ -122,12 +132,13 @@ mod tests {
 
     #[test]
     fn flags_and_times_are_read_in_every_spelling() {
-        let uri: Uri = "/x?a=1&b=true&c=0&d=False&e=TRUE&t=1970-01-01T00:00:01Z&u=1970-01-01T01:00:01+01:00&v=soon&w="
-            .parse()
-            .unwrap();
+        let uri: Uri =
+            "/x?a=1&b=true&c=0&d=False&e=TRUE&t=1970-01-01T00:00:01Z&u=1970-01-01T01:00:01+01:00&s=1&v=soon&w="
+                .parse()
+                .unwrap();
         let yes: Vec<_> = ["a", "b", "c", "d", "e", "f"].into_iter().filter(|name| flag(&uri, name)).collect();
         assert_eq!(yes, ["a", "b", "e"]);
-        for name in ["t", "u"] {
+        for name in ["t", "u", "s"] {
             assert_eq!(query_time(&uri, name).unwrap(), Some(1_000_000_000), "{name}");
         }
         assert_eq!((query_time(&uri, "w").unwrap(), query_time(&uri, "x").unwrap()), (None, None));

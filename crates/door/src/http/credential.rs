@@ -2,11 +2,35 @@
 
 use axum::http::{HeaderMap, Uri, header};
 
+use pandastack_wire_fleet::Credential;
+
 use super::query_value;
 
 /// Prefix of a token among the WebSocket protocols. Browsers cannot set other headers of a socket
 /// request.
 const PROTOCOL_PREFIX: &str = "bearer.";
+
+/// The header in which a person chooses an organisation.
+const ORG: &str = "x-pandastack-org";
+
+/// The credential of a request, copied out of it.
+#[derive(Clone, Default)]
+pub struct RequestCredential {
+    token: Option<String>,
+    org: Option<String>,
+}
+
+impl RequestCredential {
+    /// Reads the credential of a request.
+    pub fn read(headers: &HeaderMap, uri: &Uri) -> Self {
+        let org = headers.get(ORG).and_then(|value| value.to_str().ok()).map(str::trim);
+        Self { token: bearer(headers, uri), org: org.filter(|org| !org.is_empty()).map(str::to_owned) }
+    }
+
+    pub fn get(&self) -> Credential<'_> {
+        Credential { token: self.token.as_deref(), org: self.org.as_deref() }
+    }
+}
 
 /// Returns the bearer token of a request. Clients that cannot send headers use `access_token` in
 /// the query, or a protocol of the socket.
