@@ -264,7 +264,7 @@ async fn repair(context: &Arc<HostContext>, leak: &Leak) -> bool {
         Leak::Draft(name) => context.layers.discard_draft(name),
         Leak::Machine(id) => forget(context, id).await,
         Leak::Sandbox(id) => match id.parse() {
-            Ok(id) => context.volumes.release(id).await.is_ok() && context.ledger.sandbox_gone(id).await.is_ok(),
+            Ok(id) => context.volumes.release(id).await.is_ok() && context.ledger.sandbox_lost(id).await.is_ok(),
             Err(_) => false,
         },
         Leak::Open(open) => private::close(&open.path).is_ok(),

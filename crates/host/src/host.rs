@@ -38,7 +38,7 @@ use crate::{
     },
     settings::HostSettings,
     succession::Supervisor,
-    trim,
+    trim, usage,
     volumes::{HostVolumes, VolumesError},
 };
 
@@ -145,6 +145,8 @@ impl Host {
         for (id, generation, spec, start) in found.sandboxes {
             host.begin(id, generation, spec, start);
         }
+        usage::beat(&host.context, &usage::living(&host.sandboxes)).await;
+        host.context.scope.start("usage", usage::repeat(host.context.clone(), host.sandboxes.clone()));
         host.context.scope.start("standby", host.standby.clone().keep_filled(host.context.clone()));
         host.context.scope.start("denials", denials::pass_on(host.context.clone(), host.events.clone()));
         host.context.scope.start("audit", audit::repeat(host.context.clone(), host.sandboxes.clone()));
@@ -193,6 +195,7 @@ impl Host {
     /// Closes the host. `leave` says what happens to the sandboxes.
     pub async fn close_as(&self, leave: ShutdownMode) {
         self.context.closing.decide(leave);
+        let living = usage::living(&self.sandboxes);
         let left = self.context.scope.close(CLOSE_DEADLINE).await;
         if left > 0 {
             tracing::warn!(left, "tasks did not end in time; the next start cleans up");
@@ -208,6 +211,8 @@ impl Host {
         if let Err(error) = released {
             tracing::warn!(%error, "could not release the network; the next start cleans up");
         }
+        // Those that are still running are confirmed once more. The others have their last fact.
+        usage::beat(&self.context, &living).await;
         self.context.ledger.close().await;
         let _ = std::fs::remove_dir(&self.context.run_root);
     }

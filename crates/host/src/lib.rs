@@ -17,16 +17,19 @@ mod port;
 mod recover;
 mod sandbox;
 mod settings;
+mod steady;
 mod succession;
 mod trim;
+mod usage;
 mod volumes;
 
 pub use host::{Host, HostSetup, StartUpError};
-pub use ledger::{Ledger, LedgerError, MachineRow, SandboxRecord, VolumeUse};
+pub use ledger::{BilledSize, Ledger, LedgerError, MachineRow, SandboxRecord, VolumeUse};
 #[cfg(feature = "faults")]
 pub use ledger::{LedgerFaults, WriteLoss};
 pub use modes::{OpenPath, close_paths, open_paths};
 pub use recover::{RecoverError, RecoveryReport, clear_abandoned};
 pub use sandbox::ShutdownMode;
 pub use settings::{HostSettings, MemorySource};
+pub use steady::{ClockReading, ClockSource};
 pub use volumes::{HostVolumes, VolumeClaim, VolumeGrowth, VolumesError};

@@ -12,7 +12,7 @@ use pandastack_wire_fleet::{
     AuditReport, BootParams, ByteStream, CellParams, CellStream, CodeSessionView, ConsoleRange, EnsureParams,
     ExecParams, ExecSession, FileBody, FileEntry, ForkOutcome, ForkParams, GuestStream, HostEvent, HostPort,
     HostStatus, IdlePolicy, LayerView, ListeningPort, MachineUsage, Presence, SandboxView, SealParams, TemplateView,
-    VolumeView, WriteParams,
+    UsageCursor, UsagePage, VolumeView, WriteParams,
 };
 use tokio::sync::{broadcast, oneshot};
 
@@ -265,6 +265,10 @@ impl HostPort for Host {
         let ServingSandbox { session, using, slot, .. } = self.serving(id).await?;
         let netns = slot.lock().await.as_ref().map(|slot| slot.netns().clone()).ok_or_else(Fault::no_sandbox)?;
         guest::connect(&session, using, &netns, port).await
+    }
+
+    async fn usage_facts(&self, after: &UsageCursor, most: usize) -> Result<UsagePage, Fault> {
+        Ok(self.context.ledger.usage_facts(after, most).await?)
     }
 
     fn events(&self) -> broadcast::Receiver<HostEvent> {

@@ -7,6 +7,9 @@ use pandastack_model::{ByteSize, TemplateName};
 /// Bounds of the default of `fork_parallel`.
 const FORK_PARALLEL: RangeInclusive<usize> = 2..=8;
 
+/// Default of `heartbeat_every`.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
+
 /// Checked settings of one host.
 #[derive(Clone, Debug)]
 pub struct HostSettings {
@@ -30,6 +33,8 @@ pub struct HostSettings {
     pub fork_parallel: usize,
     /// Interval between two audits.
     pub audit_every: Duration,
+    /// Interval between two heartbeats of usage. A lost machine is billed up to its last one.
+    pub heartbeat_every: Duration,
     /// Source of the host's memory figures, instead of the kernel.
     pub memory: Option<MemorySource>,
 }
@@ -68,6 +73,7 @@ impl Default for HostSettings {
             overcommit_percent: 400,
             fork_parallel: fork_parallel(std::thread::available_parallelism().map_or(1, usize::from)),
             audit_every: Duration::from_secs(3600),
+            heartbeat_every: HEARTBEAT_EVERY,
             memory: None,
         }
     }

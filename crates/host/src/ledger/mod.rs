@@ -8,6 +8,7 @@
 //! sandboxes   one row per sandbox: its specification, its state, and the layer it sleeps in
 //! layers      one row per layer that was sealed here, and whether its owner keeps it
 //! volumes     one row per use of a volume, and one per volume that is being removed
+//! usage       one row per change of a sandbox's machine, until it is billed; see `usage`
 //! ```
 
 #[cfg(feature = "faults")]
@@ -15,6 +16,7 @@ mod faults;
 mod layers;
 mod machines;
 mod sandboxes;
+mod usage;
 mod volumes;
 
 use std::path::Path;
@@ -26,14 +28,17 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
+use crate::steady::ClockSource;
+
 #[cfg(feature = "faults")]
 pub use faults::{LedgerFaults, WriteLoss};
 pub use machines::MachineRow;
 pub use sandboxes::{SandboxRecord, SandboxRow};
+pub use usage::BilledSize;
 pub use volumes::{ClaimOutcome, VolumeUse};
 
 /// Change this with a table. A newer version is refused.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// SQLite's error code for a full disk.
 const FULL: &str = "13";
@@ -83,11 +88,17 @@ impl From<LedgerError> for Fault {
 #[derive(Clone, Debug)]
 pub struct Ledger {
     pool: SqlitePool,
+    meter: usage::LedgerMeter,
 }
 
 impl Ledger {
     /// Opens or creates the ledger file.
     pub async fn open(file: &Path) -> Result<Self, LedgerError> {
+        Self::open_with(file, ClockSource::kernel()).await
+    }
+
+    /// Opens or creates the ledger file, with other clocks than the kernel's.
+    pub async fn open_with(file: &Path, clocks: ClockSource) -> Result<Self, LedgerError> {
         // The ledger holds the secrets of machines. SQLite would follow the umask, and it gives its
         // other files the same mode as this one.
         let made = private::file().append(true).open(file);
@@ -112,12 +123,16 @@ impl Ledger {
         if found > VERSION {
             return Err(LedgerError::Version { found });
         }
-        // Version 1 had the first table only, and sandboxes did not outlive their process.
-        for schema in [machines::SCHEMA, sandboxes::SCHEMA, layers::SCHEMA, volumes::SCHEMA] {
+        // Version 1 had the first table only, and sandboxes did not outlive their process. Version
+        // 2 had no usage: the host meters its sandboxes when it starts.
+        let schemas =
+            [machines::SCHEMA, sandboxes::SCHEMA, layers::SCHEMA, volumes::SCHEMA, usage::SCHEMA, sandboxes::CHANGES];
+        for schema in schemas {
             sqlx::raw_sql(schema).execute(&pool).await.map_err(sql("create the tables"))?;
         }
-        sqlx::raw_sql("PRAGMA user_version = 2").execute(&pool).await.map_err(sql("write the version"))?;
-        Ok(Self { pool })
+        sqlx::raw_sql("PRAGMA user_version = 3").execute(&pool).await.map_err(sql("write the version"))?;
+        let meter = usage::LedgerMeter::open(&pool, clocks).await?;
+        Ok(Self { pool, meter })
     }
 
     /// Closes the file.
@@ -131,20 +146,28 @@ impl Ledger {
         action: &'static str,
         change: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, LedgerError> {
-        let mut connection = self.pool.acquire().await.map_err(sql(action))?;
-        let full = sqlx::raw_sql("PRAGMA synchronous = FULL").execute(&mut *connection).await;
-        let changed = match full {
-            Ok(_) => change(&mut connection).await,
-            Err(error) => Err(error),
-        };
-        // Always reset, because the connection is shared.
-        let usual = sqlx::raw_sql("PRAGMA synchronous = NORMAL").execute(&mut *connection).await;
-        if let Err(error) = usual {
-            // Slower, but correct. The change itself is done.
-            tracing::warn!(%error, "could not restore the flush mode of the ledger; it flushes every line");
-        }
-        changed.map_err(sql(action))
+        durably(&self.pool, action, change).await
     }
+}
+
+async fn durably<T>(
+    pool: &SqlitePool,
+    action: &'static str,
+    change: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
+) -> Result<T, LedgerError> {
+    let mut connection = pool.acquire().await.map_err(sql(action))?;
+    let full = sqlx::raw_sql("PRAGMA synchronous = FULL").execute(&mut *connection).await;
+    let changed = match full {
+        Ok(_) => change(&mut connection).await,
+        Err(error) => Err(error),
+    };
+    // Always reset, because the connection is shared.
+    let usual = sqlx::raw_sql("PRAGMA synchronous = NORMAL").execute(&mut *connection).await;
+    if let Err(error) = usual {
+        // Slower, but correct. The change itself is done.
+        tracing::warn!(%error, "could not restore the flush mode of the ledger; it flushes every line");
+    }
+    changed.map_err(sql(action))
 }
 
 fn sql(action: &'static str) -> impl FnOnce(sqlx::Error) -> LedgerError {
@@ -153,3 +176,5 @@ fn sql(action: &'static str) -> impl FnOnce(sqlx::Error) -> LedgerError {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod usage_tests;

@@ -8,7 +8,10 @@ use pandastack_model::{
 use serde::{Deserialize, Serialize};
 use sqlx::{Row, sqlite::SqliteRow};
 
-use super::{Ledger, LedgerError, sql};
+use super::{
+    Ledger, LedgerError, sql,
+    usage::{BilledSize, billed_state, whole},
+};
 
 pub(super) const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS sandboxes (
@@ -20,6 +23,30 @@ CREATE TABLE IF NOT EXISTS sandboxes (
     layer      TEXT,
     secret     BLOB
 ) STRICT";
+
+/// Takes a sandbox's new state, or `gone`. Its trigger changes the row and adds the usage fact, in
+/// one statement: both are written or none.
+pub(super) const CHANGES: &str = "
+CREATE VIEW IF NOT EXISTS sandbox_changes AS
+    SELECT id, state, reason, layer, secret, state AS billed, 0 AS vcpus, 0 AS memory_mib, 0 AS disk_bytes,
+        0 AS at_ns, 0 AS lost FROM sandboxes;
+CREATE TRIGGER IF NOT EXISTS sandbox_changes_write INSTEAD OF INSERT ON sandbox_changes BEGIN
+    INSERT INTO usage_changes (sandbox, state, vcpus, memory_mib, disk_bytes, at_ns, lost)
+        SELECT NEW.id, NEW.billed, NEW.vcpus, NEW.memory_mib, NEW.disk_bytes, NEW.at_ns, NEW.lost
+        WHERE NEW.billed IS NOT NULL AND EXISTS (SELECT 1 FROM sandboxes WHERE id = NEW.id);
+    UPDATE sandboxes SET state = NEW.state, reason = NEW.reason, layer = NEW.layer, secret = NEW.secret
+        WHERE id = NEW.id AND NEW.state != 'gone';
+    DELETE FROM sandboxes WHERE id = NEW.id AND NEW.state = 'gone';
+END;";
+
+/// What is known of the machine that a new state ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MachineEnd {
+    /// It ended now, if it ended.
+    Now,
+    /// It ended at an unknown time since its last heartbeat.
+    Unknown,
+}
 
 /// One sandbox's row.
 #[derive(Clone, Debug)]
@@ -58,14 +85,30 @@ impl Ledger {
 
     /// Records the current state of a sandbox.
     pub async fn record(&self, id: SandboxId, now: &SandboxRecord) -> Result<(), LedgerError> {
-        update(id, now).execute(&self.pool).await.map_err(sql("record a sandbox's state"))?;
-        Ok(())
+        self.write(id, Some(now), None, MachineEnd::Now).await.map_err(sql("record a sandbox's state"))
+    }
+
+    /// Records a sandbox that has a new machine.
+    pub async fn record_machine(
+        &self,
+        id: SandboxId,
+        now: &SandboxRecord,
+        size: BilledSize,
+    ) -> Result<(), LedgerError> {
+        self.write(id, Some(now), Some(size), MachineEnd::Now).await.map_err(sql("record a sandbox's state"))
+    }
+
+    /// Records the state of a sandbox whose machine was lost while nobody watched it.
+    pub async fn record_lost(&self, id: SandboxId, now: &SandboxRecord) -> Result<(), LedgerError> {
+        self.write(id, Some(now), None, MachineEnd::Unknown).await.map_err(sql("record a sandbox's state"))
     }
 
     /// Records the current state of a sandbox durably. Falling asleep cannot be undone after this.
     pub async fn record_durably(&self, id: SandboxId, now: &SandboxRecord) -> Result<(), LedgerError> {
-        self.durably("record a sandbox's state", async |connection| update(id, now).execute(connection).await.map(drop))
-            .await
+        self.durably("record a sandbox's state", async |connection| {
+            change(id, Some(now), None, MachineEnd::Now, self.meter.now_ns()).execute(connection).await.map(drop)
+        })
+        .await
     }
 
     /// Records the specification that the owner changed.
@@ -81,12 +124,23 @@ impl Ledger {
 
     /// Records that a sandbox is removed.
     pub async fn sandbox_gone(&self, id: SandboxId) -> Result<(), LedgerError> {
-        sqlx::query("DELETE FROM sandboxes WHERE id = ?")
-            .bind(id.to_string())
-            .execute(&self.pool)
-            .await
-            .map_err(sql("delete a sandbox"))?;
-        Ok(())
+        self.write(id, None, None, MachineEnd::Now).await.map_err(sql("delete a sandbox"))
+    }
+
+    /// Records that a sandbox is removed whose machine was lost while nobody watched it.
+    pub async fn sandbox_lost(&self, id: SandboxId) -> Result<(), LedgerError> {
+        self.write(id, None, None, MachineEnd::Unknown).await.map_err(sql("delete a sandbox"))
+    }
+
+    async fn write(
+        &self,
+        id: SandboxId,
+        now: Option<&SandboxRecord>,
+        size: Option<BilledSize>,
+        end: MachineEnd,
+    ) -> Result<(), sqlx::Error> {
+        let mut connection = self.pool.acquire().await?;
+        change(id, now, size, end, self.meter.now_ns()).execute(&mut *connection).await.map(drop)
     }
 
     /// Lists all recorded sandboxes.
@@ -99,18 +153,33 @@ impl Ledger {
     }
 }
 
-fn update(id: SandboxId, now: &SandboxRecord) -> sqlx::query::Query<'_, sqlx::Sqlite, sqlx::sqlite::SqliteArguments> {
-    let SandboxRecord { state, layer, secret } = now;
-    let reason = match state {
-        SandboxState::Failed { reason } => Some(reason.clone()),
+/// The new state of a sandbox; `None` removes it.
+fn change(
+    id: SandboxId,
+    now: Option<&SandboxRecord>,
+    size: Option<BilledSize>,
+    end: MachineEnd,
+    at_ns: i64,
+) -> sqlx::query::Query<'static, sqlx::Sqlite, sqlx::sqlite::SqliteArguments> {
+    let reason = match now.map(|now| &now.state) {
+        Some(SandboxState::Failed { reason }) => Some(reason.clone()),
         _ => None,
     };
-    sqlx::query("UPDATE sandboxes SET state = ?, reason = ?, layer = ?, secret = ? WHERE id = ?")
-        .bind(state.as_str())
-        .bind(reason)
-        .bind(layer.map(|layer| layer.to_string()))
-        .bind(secret.clone())
+    let written = "INSERT INTO sandbox_changes
+                       (id, state, reason, layer, secret, billed, vcpus, memory_mib, disk_bytes, at_ns, lost)
+                   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    sqlx::query(written)
         .bind(id.to_string())
+        .bind(now.map_or("gone", |now| now.state.as_str()))
+        .bind(reason)
+        .bind(now.and_then(|now| now.layer).map(|layer| layer.to_string()))
+        .bind(now.and_then(|now| now.secret.clone()))
+        .bind(now.map_or(Some("ended"), |now| billed_state(&now.state)))
+        .bind(size.map(|size| i64::from(size.vcpus)))
+        .bind(size.map(|size| whole(size.memory_mib)))
+        .bind(size.map(|size| whole(size.disk_bytes)))
+        .bind(at_ns)
+        .bind(end == MachineEnd::Unknown)
 }
 
 fn read(row: &SqliteRow) -> Result<SandboxRow, LedgerError> {

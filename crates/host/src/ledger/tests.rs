@@ -137,7 +137,7 @@ async fn a_ledger_of_the_first_version_is_taken_over_and_a_newer_one_refused() {
     ledger.close().await;
     let ledger = Ledger::open(&file).await.unwrap();
     assert!(ledger.sandboxes().await.unwrap().is_empty());
-    sqlx::raw_sql("PRAGMA user_version = 3").execute(&ledger.pool).await.unwrap();
+    sqlx::raw_sql("PRAGMA user_version = 4").execute(&ledger.pool).await.unwrap();
     ledger.close().await;
-    assert!(matches!(Ledger::open(&file).await, Err(LedgerError::Version { found: 3 })));
+    assert!(matches!(Ledger::open(&file).await, Err(LedgerError::Version { found: 4 })));
 }

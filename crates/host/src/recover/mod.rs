@@ -118,7 +118,7 @@ pub async fn clear(
         ledger.gone(machine.id).await?;
     }
     for sandbox in &plan.forget {
-        ledger.sandbox_gone(*sandbox).await?;
+        ledger.sandbox_lost(*sandbox).await?;
     }
     Ok(RecoveryReport { machines, disks: disks.len(), folders, ..RecoveryReport::default() })
 }

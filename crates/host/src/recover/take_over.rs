@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     guest::GuestSession,
-    ledger::{MachineRow, SandboxRecord, SandboxRow},
+    ledger::{BilledSize, MachineRow, SandboxRecord, SandboxRow},
     net::NetError,
     sandbox::{
         DriverStart, GuestIdentity, HostContext, LivingMachine, MachineShape, ReachOutcome, dial_again, greet,
@@ -58,7 +58,9 @@ pub async fn take_over(context: &Arc<HostContext>, plan: RecoveryPlan) -> Result
     for row in plan.asleep {
         let Some(layer) = row.record.layer else { continue };
         match context.layers.manifest(layer) {
-            Ok(_) => {
+            Ok(manifest) => {
+                // A ledger of an earlier version has no facts about it.
+                context.ledger.meter(row.id, &SandboxState::Asleep, BilledSize::of(&manifest)).await?;
                 found.asleep += 1;
                 found.sandboxes.push((row.id, row.generation, row.spec, DriverStart::Asleep(layer)));
             }
@@ -77,25 +79,16 @@ pub async fn take_over(context: &Arc<HostContext>, plan: RecoveryPlan) -> Result
         (row, machine, undo, adopted)
     });
     // Several at a time: each waits for its guest, and the host serves no request before all are
-    // done.
-    let mut attempts = std::pin::pin!(attempts.buffered(AT_A_TIME));
-    while let Some((row, machine, undo, adopted)) = attempts.next().await {
+    // done. The ledger is written after that: an attempt that is not polled may hold its only
+    // connection.
+    let attempts: Vec<_> = attempts.buffered(AT_A_TIME).collect().await;
+    for (row, machine, undo, adopted) in attempts {
         match adopted {
             Ok(adopted) => {
                 let living = Box::new(adopted.into_living(undo));
                 tracing::info!(sandbox = %row.id, "adopted a machine");
                 found.adopted += 1;
-                let state = match row.record.state.clone() {
-                    SandboxState::Waking => {
-                        let (state, secret) = (SandboxState::Running, row.record.secret.clone());
-                        context
-                            .ledger
-                            .record(row.id, &SandboxRecord { state: state.clone(), layer: None, secret })
-                            .await?;
-                        state
-                    }
-                    state => state,
-                };
+                let state = record_adopted(context, &row, BilledSize::of(&living.layer.manifest)).await?;
                 found.sandboxes.push((row.id, row.generation, row.spec, DriverStart::Adopted(living, state)));
             }
             Err(error) => {
@@ -112,10 +105,32 @@ pub async fn take_over(context: &Arc<HostContext>, plan: RecoveryPlan) -> Result
     }
     for (row, reason) in failed {
         let state = SandboxState::Failed { reason: reason.clone() };
-        context.ledger.record(row.id, &SandboxRecord { state, layer: None, secret: None }).await?;
+        context.ledger.record_lost(row.id, &SandboxRecord { state, layer: None, secret: None }).await?;
         found.sandboxes.push((row.id, row.generation, row.spec, DriverStart::Failed(reason)));
     }
     Ok(found)
+}
+
+/// Records a sandbox whose machine was taken over, and returns its state.
+async fn record_adopted(
+    context: &HostContext,
+    row: &SandboxRow,
+    size: BilledSize,
+) -> Result<SandboxState, RecoverError> {
+    let state = match row.record.state.clone() {
+        SandboxState::Waking => {
+            let (state, secret) = (SandboxState::Running, row.record.secret.clone());
+            let now = SandboxRecord { state: state.clone(), layer: None, secret };
+            context.ledger.record_machine(row.id, &now, size).await?;
+            state
+        }
+        state => {
+            // A ledger of an earlier version has no facts about it.
+            context.ledger.meter(row.id, &state, size).await?;
+            state
+        }
+    };
+    Ok(state)
 }
 
 /// A machine that was taken over, without its list of releases.

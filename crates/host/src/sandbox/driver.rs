@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     guest::GuestSession,
-    ledger::{LedgerError, SandboxRecord},
+    ledger::{BilledSize, LedgerError, SandboxRecord},
     volumes::VolumeGrowth,
 };
 
@@ -263,7 +263,8 @@ impl OwnedSandbox<'_> {
     ) -> Result<(), (Box<LivingMachine>, Fault)> {
         let secret = Some(living.secret.reveal().clone());
         let now = SandboxRecord { state: SandboxState::Running, layer: None, secret };
-        if let Err(error) = self.context.ledger.record(self.id, &now).await {
+        let size = BilledSize::of(&living.layer.manifest);
+        if let Err(error) = self.context.ledger.record_machine(self.id, &now, size).await {
             tracing::error!(sandbox = %self.id, %error, "could not record a launched sandbox");
             return Err((Box::new(living), error.into()));
         }
