@@ -1,31 +1,48 @@
 //! The control plane's shared state, how it opens, and the port that the edge calls.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use axum::Router;
+use pandastack_billing::StripeClient;
+use pandastack_database::DatabaseAddress;
 use pandastack_door::{
     AttemptState, AuditRow, DoorBackend, Guard, IdempotencyKey, IdempotencyKeys, PlaceKind, Places, RequestRates,
     ServeSettings,
 };
 use pandastack_kit::{Clock, Scope, random_bytes, trace::SpanQueue};
+use pandastack_mail::MailerError;
 use pandastack_model::{Fault, SandboxId};
-use pandastack_wire_fleet::{Caller, ControlPort, HostPort, PreviewGrant};
+use pandastack_wire_fleet::{Caller, ControlPort, Credential, HostPort, PreviewGrant};
 use tokio::sync::mpsc;
 
 use crate::{
-    app::{KeyCache, PreviewSigner, Promotions, ReconcileRequest, TermLocks},
+    app::{CredentialCache, PreviewSigner, Promotions, ReconcileRequest, TermLocks, host_name, take_host_lease},
     boots::BootHistory,
     build::{Builds, ImageClient, ImageSettings},
     door,
     hooks::{DeliveriesInFlight, WebhookSender, WebhookSettings},
-    limits::{ATTEMPTS_REMEMBERED, AUDIT_QUEUE_MAX, AUDIT_WAIT_MAX, FOLLOWERS_MAX, RECONCILE_QUEUE_MAX},
-    loops,
+    limits::{
+        ATTEMPTS_REMEMBERED, AUDIT_QUEUE_MAX, AUDIT_WAIT_MAX, FOLLOWERS_MAX, RECONCILE_QUEUE_MAX, STARTS_AT_ONCE,
+    },
+    loops::{self, UnwrittenEntry},
+    mail::{MailSettings, OutgoingMail},
     meters::Meters,
     series::AllSeries,
     settings::ControlSettings,
+    sign_in::{SignIn, SignInError, SignInSettings},
     store::{ResourceKind, Store, StoreError},
+    stripe::{self, BillingSettings},
+    turns::StartTurns,
 };
+
+/// The file of the SQLite database.
+const DATABASE_FILE: &str = "control.db";
+/// The file with the host's name.
+const HOST_FILE: &str = "host-id";
 
 const FOLLOWERS: PlaceKind =
     PlaceKind { name: "followed event streams", quota: "quota.followers", full: "events.too_many" };
@@ -39,11 +56,16 @@ pub struct Control {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Arc<ControlSettings>,
     pub(crate) access: CredentialChecks,
+    pub(crate) sign_in: SignIn,
     pub(crate) locks: RequestLocks,
     pub(crate) templates: TemplateBuilding,
     pub(crate) webhooks: WebhookDelivery,
     pub(crate) usage: UsageFigures,
     pub(crate) front: FrontDoor,
+    /// `None` if billing is off.
+    pub(crate) stripe: Option<StripeClient>,
+    /// `None` if this server sends no e-mail.
+    pub(crate) mail: Option<OutgoingMail>,
     /// Queue of the task that updates sandbox rows.
     pub(crate) reconcile: mpsc::Sender<ReconcileRequest>,
 }
@@ -51,12 +73,12 @@ pub struct Control {
 /// Checks of credentials.
 #[derive(Clone)]
 pub(crate) struct CredentialChecks {
-    pub(crate) keys: Arc<KeyCache>,
+    pub(crate) cache: Arc<CredentialCache>,
     pub(crate) signer: Arc<PreviewSigner>,
 }
 
 /// Locks that span several steps of a request.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct RequestLocks {
     /// Taken for a tree while one of its copies is promoted.
     pub(crate) promotions: Arc<Promotions>,
@@ -65,6 +87,8 @@ pub(crate) struct RequestLocks {
     /// Taken while disk space is reserved for a volume, so that two requests cannot both get the
     /// last of a workspace's share.
     pub(crate) volumes: Arc<tokio::sync::Mutex<()>>,
+    /// Taken while a sandbox starts.
+    pub(crate) starts: StartTurns,
 }
 
 /// Builds of templates, and the images that they fetch.
@@ -98,9 +122,42 @@ pub(crate) struct FrontDoor {
     /// Slots for connections with a request in progress.
     pub(crate) connections: Places,
     /// Queue of the task that writes the audit trail.
-    pub(crate) audit_entries: mpsc::Sender<AuditRow>,
+    pub(crate) audit_entries: mpsc::Sender<UnwrittenEntry>,
     /// Queue for the spans of requests; `None` if spans are not exported.
     pub(crate) spans: Option<SpanQueue>,
+}
+
+/// Where control keeps its state.
+#[derive(Clone, Debug)]
+pub struct ControlPlace {
+    pub database: DatabaseAddress,
+    /// The folder of template builds. Not used without a host.
+    pub builds: PathBuf,
+    /// The file with the host's name, by which it takes its own leases over after a crash. Not used
+    /// without a host.
+    pub host_id: PathBuf,
+}
+
+impl ControlPlace {
+    /// Keeps everything in one folder, with SQLite as the database.
+    pub fn in_folder(folder: &Path) -> Self {
+        Self {
+            database: DatabaseAddress::File(folder.join(DATABASE_FILE)),
+            builds: folder.join("builds"),
+            host_id: folder.join(HOST_FILE),
+        }
+    }
+
+    /// Keeps the rows in another database.
+    #[must_use]
+    pub fn with_database(self, database: DatabaseAddress) -> Self {
+        Self { database, ..self }
+    }
+
+    /// Keeps nothing but rows, for a server without a host.
+    pub fn without_folder(database: DatabaseAddress) -> Self {
+        Self { database, builds: PathBuf::new(), host_id: PathBuf::new() }
+    }
 }
 
 /// Why control did not open.
@@ -108,31 +165,56 @@ pub(crate) struct FrontDoor {
 pub enum OpenError {
     #[error("open the control database")]
     Database(#[source] StoreError),
+    #[error("set up logins")]
+    SignIn(#[source] SignInError),
     #[error("open the folder of builds")]
     Builds(#[source] std::io::Error),
+    #[error("read the host's name")]
+    HostName(#[source] std::io::Error),
+    #[error(
+        "another server with a host uses this database; start this one with --no-host, or stop the other one (if it \
+         was killed, try again in {seconds} s)"
+    )]
+    SecondHost { seconds: u64 },
     #[error("compare the database with the host")]
     Compare(#[source] StoreError),
 }
 
 impl Control {
-    /// Opens the database, reconciles it with the host, and starts to follow the host's events.
+    /// Opens the database, reconciles it with the host, and starts to follow the host's events. A
+    /// server without a host leaves the rows of sandboxes to the server that has it.
     pub async fn open(
-        database: &Path,
+        place: &ControlPlace,
         host: Arc<dyn HostPort>,
         scope: Scope,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OpenError> {
-        let store = Store::open(database, clock.now_ns()).await.map_err(OpenError::Database)?;
+        let mut store = Store::open(&place.database, clock.now_ns()).await.map_err(OpenError::Database)?;
+        if host.is_here() {
+            store = store.with_lease_holder(&host_name(&place.host_id).map_err(OpenError::HostName)?);
+            take_host_lease(&store, clock.now_ns()).await?;
+        }
         let key = store.preview_key(random_bytes(), clock.now_ns()).await.map_err(OpenError::Database)?;
-        let builds = Builds::open(&database.with_file_name("builds"), scope.clone()).map_err(OpenError::Builds)?;
+        let builds = match host.is_here() {
+            true => Builds::open(&place.builds, scope.clone()).map_err(OpenError::Builds)?,
+            false => Builds::at(&place.builds, scope.clone()),
+        };
+        let sign_in = SignIn::new(SignInSettings::default(), clock.clone(), &scope).map_err(OpenError::SignIn)?;
+        let revoked = store.last_revocation().await.map_err(OpenError::Database)?;
         let (reconcile, unreconciled) = mpsc::channel(RECONCILE_QUEUE_MAX);
         let (audit_entries, unwritten) = mpsc::channel(AUDIT_QUEUE_MAX);
         let WebhookSettings { reach, roots } = WebhookSettings::default();
         let control = Self {
             store,
             host,
-            access: CredentialChecks { keys: Arc::default(), signer: Arc::new(PreviewSigner::new(key)) },
-            locks: RequestLocks::default(),
+            access: CredentialChecks { cache: Arc::default(), signer: Arc::new(PreviewSigner::new(key)) },
+            sign_in,
+            locks: RequestLocks {
+                promotions: Arc::default(),
+                terms: Arc::default(),
+                volumes: Arc::default(),
+                starts: StartTurns::new(STARTS_AT_ONCE),
+            },
             templates: TemplateBuilding {
                 builds: Arc::new(builds),
                 images: Arc::new(ImageClient::new(ImageSettings::default(), scope.clone())),
@@ -149,21 +231,34 @@ impl Control {
                 audit_entries,
                 spans: None,
             },
+            stripe: None,
+            mail: None,
             reconcile,
             settings: Arc::default(),
             scope,
             clock,
         };
-        // Subscribe before the comparison, so that no event is lost between the two.
-        let events = control.host.events();
-        loops::compare(&control).await.map_err(OpenError::Compare)?;
-        loops::finish(&control).await.map_err(OpenError::Compare)?;
-        let listener = control.clone();
-        control.scope.start("host events", async move { loops::listen(listener, events, unreconciled).await });
+        if control.host.is_here() {
+            control.follow_host(unreconciled).await.map_err(OpenError::Compare)?;
+        }
         loops::prune(&control).await;
         control.scope.start("audit trail", loops::write_trail(control.clone(), unwritten));
         control.scope.start("samples", loops::sample(control.clone()));
+        control.scope.start("revocations", loops::follow_revocations(control.clone(), revoked));
+        control.scope.start("old logins", loops::prune_access(control.clone()));
         Ok(control)
+    }
+
+    /// Reconciles the rows with the host, and starts to follow its events.
+    async fn follow_host(&self, unreconciled: mpsc::Receiver<ReconcileRequest>) -> Result<(), StoreError> {
+        self.scope.start("host lease", loops::hold_host(self.clone()));
+        // Subscribe before the comparison, so that no event is lost between the two.
+        let events = self.host.events();
+        loops::compare(self).await?;
+        loops::finish(self).await?;
+        let listener = self.clone();
+        self.scope.start("host events", async move { loops::listen(listener, events, unreconciled).await });
+        Ok(())
     }
 
     /// Starts to deliver events to webhooks. Until this call events stay in the outbox, and
@@ -180,6 +275,31 @@ impl Control {
     /// public internet are allowed, and an image name must contain its registry.
     pub fn with_images(mut self, settings: ImageSettings) -> Self {
         self.templates.images = Arc::new(ImageClient::new(settings, self.scope.clone()));
+        self
+    }
+
+    /// Lets people log in under the operator's settings. Call it before the first request; until
+    /// then only passwords work.
+    pub fn with_sign_in(mut self, settings: SignInSettings) -> Result<Self, SignInError> {
+        self.sign_in = SignIn::new(settings, self.clock.clone(), &self.scope)?;
+        Ok(self)
+    }
+
+    /// Connects the server to Stripe. Call it before the first request; until then billing is off.
+    pub fn with_billing(mut self, settings: BillingSettings) -> Self {
+        self.stripe = Some(stripe::client(settings, &self.scope));
+        self
+    }
+
+    /// Sends e-mail. Call it before the first request; until then no letter is written.
+    pub fn with_mail(mut self, settings: MailSettings) -> Result<Self, MailerError> {
+        self.mail = Some(OutgoingMail::start(settings, &self.scope)?);
+        Ok(self)
+    }
+
+    /// Starts to meter usage. Until this call usage is counted only on request.
+    pub fn with_metering(self) -> Self {
+        self.scope.start("metering", loops::meter(self.clone()));
         self
     }
 
@@ -235,6 +355,7 @@ impl Control {
             connections,
             rate: self.settings.rate,
             rates,
+            proxy: self.sign_in.proxy,
             meters: self.usage.meters.requests.clone(),
             spans,
         };
@@ -249,8 +370,8 @@ impl Control {
 
 #[async_trait]
 impl ControlPort for Control {
-    async fn authenticate(&self, token: Option<&str>) -> Result<Caller, Fault> {
-        self.caller(token).await
+    async fn authenticate(&self, credential: Credential<'_>) -> Result<Caller, Fault> {
+        self.caller(credential).await
     }
 
     async fn admit(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault> {
@@ -274,7 +395,14 @@ impl ControlPort for Control {
 impl DoorBackend for Control {
     async fn record(&self, entry: AuditRow) {
         // Waits briefly for room; after that the request is only logged.
+        let entry = UnwrittenEntry::Request(entry);
         if let Err(error) = self.front.audit_entries.send_timeout(entry, AUDIT_WAIT_MAX).await {
+            tracing::warn!(%error, "could not add a request to the audit trail");
+        }
+    }
+
+    fn record_at_once(&self, entry: AuditRow) {
+        if let Err(error) = self.front.audit_entries.try_send(UnwrittenEntry::Request(entry)) {
             tracing::warn!(%error, "could not add a request to the audit trail");
         }
     }

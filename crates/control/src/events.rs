@@ -37,13 +37,13 @@ impl SandboxEvent {
     }
 
     /// Renders the event as the API shows it in lists, streams and webhooks.
-    pub fn render(self, id: SandboxId) -> Event {
+    pub fn render(self, sandbox: &str) -> Event {
         let Self { at_ns, kind, payload } = self;
         let time = rfc3339(at_ns);
         Event {
             ts: time.clone(),
             time,
-            sandbox_id: id.to_string(),
+            sandbox_id: sandbox.to_owned(),
             kind: kind.as_str().to_owned(),
             metadata: payload.clone(),
             payload,

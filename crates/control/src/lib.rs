@@ -10,20 +10,37 @@ mod events;
 mod hooks;
 pub mod limits;
 mod loops;
+mod mail;
 mod meters;
 mod plan;
 mod series;
 mod settings;
+mod sign_in;
 mod store;
+mod stripe;
 mod telemetry;
+mod turns;
 
-pub use app::{BootstrapError, BootstrapKey, NewKey, OfflineKeyError};
+pub use app::{
+    Accounts, AuditChains, BootstrapError, BootstrapKey, NewKey, OfflineKeyError, UserAccount, UserAccountError,
+    WorkspacePlan, WorkspacePlanError, WorkspacePlans,
+};
 pub use build::ImageSettings;
-pub use control::{Control, OpenError};
+pub use control::{Control, ControlPlace, OpenError};
 pub use dial::{AddressPolicy, TrustRoots};
 pub use hooks::WebhookSettings;
+pub use mail::MailSettings;
+pub use pandastack_billing::{
+    BUILT_IN_PLANS, PlanName, Plans, PlansError, QuotaLimit, QuotaOverrides, RequestRate, StripeSettings,
+    stripe::StripeSettingsError,
+};
+pub use pandastack_database::{DatabaseAddress, PostgresUrl, PostgresUrlError};
 use pandastack_dial as dial;
-pub use pandastack_door::{OperatorLimit, RateSettings};
+pub use pandastack_door::{OperatorLimit, ProxyTrust, RateSettings};
+pub use pandastack_identity::{JwtSettings, OidcSettings, PasswordSettings};
+pub use pandastack_mail::{MailerError, SmtpSettings, SmtpSettingsError};
 pub use settings::ControlSettings;
-pub use store::ListedKey;
+pub use sign_in::{SignInError, SignInSettings};
+pub use store::{ChainDefect, ChainLink, ChainReport, DefectKind, ListedKey, SCHEMA, StoreError};
+pub use stripe::BillingSettings;
 pub use telemetry::{TelemetryError, TelemetrySettings, start as start_telemetry};

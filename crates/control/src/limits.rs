@@ -20,6 +20,10 @@ pub const SANDBOXES_PER_WORKSPACE_MAX: u64 = 1000;
 
 /// Timeout of a create. Published clients give up after 30 s and never learn the id.
 pub const CREATE_MAX: Duration = Duration::from_secs(25);
+/// Sandboxes on one page of a list.
+pub const SANDBOXES_LISTED_MAX: u64 = 1000;
+/// Sandboxes that start at once. Others wait for their turn, each workspace in its own queue.
+pub const STARTS_AT_ONCE: usize = 16;
 const _: () = assert!(CREATE_MAX.as_secs() < 30, "a create must end before its client gives up");
 
 /// How long a repeated DELETE of the same id still succeeds.
@@ -38,10 +42,14 @@ pub const KEYS_ENDED_MAX: u64 = 1000;
 /// Timeout of a health check of one component.
 pub const HEALTH_MAX: Duration = Duration::from_secs(2);
 
-/// Connections to the database.
+/// Connections to the database in a file.
 pub const DATABASE_CONNECTIONS_MAX: u32 = 4;
+/// Connections to a database server.
+pub const DATABASE_SERVER_CONNECTIONS_MAX: u32 = 16;
 /// How long a writer waits for another writer.
 pub const DATABASE_BUSY_MAX: Duration = Duration::from_secs(5);
+/// How long a statement may take on a database server.
+pub const DATABASE_STATEMENT_MAX: Duration = Duration::from_secs(30);
 
 /// Timeout of pause, resume, hibernate, wake and a change of a volume. After it only the request
 /// ends; the operation continues.
@@ -89,10 +97,15 @@ const _: () = assert!(
 );
 
 /// Entries of the audit trail: maximum age, number per workspace, and number per response.
-pub const AUDIT_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
-pub const AUDIT_ENTRIES_PER_WORKSPACE_MAX: u64 = 10_000;
+pub const AUDIT_AGE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+pub const AUDIT_ENTRIES_PER_WORKSPACE_MAX: u64 = 200_000;
 pub const AUDIT_LISTED_DEFAULT: u64 = 200;
 pub const AUDIT_LISTED_MAX: u64 = 1000;
+/// The period that is listed unless the caller names one.
+pub const AUDIT_LISTED_AGE_DEFAULT: Duration = Duration::from_secs(24 * 3600);
+/// Entries of the audit trail that are read at once, and defects of a chain that a check lists.
+pub const AUDIT_PAGE: u64 = 500;
+pub const AUDIT_DEFECTS_LISTED_MAX: usize = 100;
 /// Audit entries that wait to be written, how long a request waits for a place in that queue, and
 /// how many entries one transaction writes.
 pub const AUDIT_QUEUE_MAX: usize = 1024;
@@ -219,6 +232,20 @@ pub const WEBHOOK_HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Interval between two checks of the outbox without a notification. The wall clock may jump, so
 /// longer waits are not safe.
 pub const WEBHOOK_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long the server that delivers events keeps this work without a sign of life.
+pub const WEBHOOK_LEASE: Duration = Duration::from_secs(30);
+/// How often a lease is renewed within its length.
+pub const LEASE_RENEWALS: u64 = 6;
+const _: () = assert!(
+    WEBHOOK_CONNECT_MAX.as_secs() + WEBHOOK_ANSWER_MAX.as_secs() + WEBHOOK_ANSWER_READ_MAX.as_secs()
+        < WEBHOOK_LEASE.as_secs() - WEBHOOK_LEASE.as_secs() / LEASE_RENEWALS,
+    "a delivery ends before another server may start it again"
+);
+
+/// How long the server with the host keeps other hosts from its database without a sign of life,
+/// and how often it gives one.
+pub const HOST_LEASE: Duration = Duration::from_secs(60);
+pub const HOST_LEASE_EVERY: Duration = Duration::from_secs(20);
 
 /// Spans that wait to be sent to a collector; later ones are dropped and counted. Then the spans
 /// in one batch, and how long the first of them waits for others.
@@ -239,3 +266,71 @@ pub const COLLECTOR_BACKOFF: [Duration; 4] =
 pub const COLLECTOR_WAIT_MAX: Duration = Duration::from_secs(60);
 /// How long a shutdown waits until the last spans are sent.
 pub const SPAN_FLUSH_MAX: Duration = Duration::from_secs(3);
+
+/// How long a login lasts, and logins of one user. Past this number the oldest end.
+pub const SESSION_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+pub const SESSIONS_PER_USER_MAX: u64 = 50;
+/// Bytes of the name of a client program that are kept with a login.
+pub const AGENT_BYTES_MAX: usize = 200;
+/// Accounts that the operator's list shows.
+pub const ACCOUNTS_LISTED_MAX: u64 = 10_000;
+/// How long a link to reset a password works.
+pub const RESET_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Letters with a reset link to one user, and letters with invites by one user. Further ones are
+/// not sent.
+pub const RESET_LETTERS_PER_HOUR: u32 = 3;
+pub const INVITE_LETTERS_PER_HOUR: u32 = 50;
+/// Users whose letters are counted, and requests for a reset link that are worked on at once.
+pub const LETTER_COUNTS_MAX: usize = 10_000;
+pub const RESETS_AT_ONCE: usize = 64;
+/// Owners and admins of an organisation who get an alert about its budget.
+pub const ALERT_LETTERS_MAX: u64 = 50;
+/// Failed logins from one address before the first delay. Many people may share an address.
+pub const LOGIN_ADDRESS_FAILURES_FREE: u32 = 20;
+/// Time for an answer of the identity provider.
+pub const PROVIDER_MAX: Duration = Duration::from_secs(10);
+/// Logins at the identity provider that have begun, and how long the code at their end works.
+pub const OIDC_LOGINS_MAX: u64 = 10_000;
+pub const LOGIN_CODE_AGE_MAX: Duration = Duration::from_secs(60);
+/// Longest address that a browser is sent to after a login.
+pub const REDIRECT_BYTES_MAX: usize = 500;
+
+/// Longest id of an organisation in a header.
+pub const ORG_ID_BYTES_MAX: usize = 64;
+/// Organisations that one user may own.
+pub const ORGS_PER_OWNER_MAX: u64 = 100;
+/// How long an invite works, and open invites of one organisation.
+pub const INVITE_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+pub const INVITES_PER_ORG_MAX: u64 = 1000;
+
+/// How often each server looks for revocations of other servers, and how long they are kept.
+pub const REVOCATIONS_EVERY: Duration = Duration::from_millis(400);
+pub const REVOCATIONS_AGE_MAX: Duration = Duration::from_secs(3600);
+const _: () = assert!(REVOCATIONS_EVERY.as_millis() <= 500, "a revocation counts on every server within a second");
+/// How often expired logins and links are removed, and removals of organisations are tried again.
+pub const ACCESS_PRUNE_EVERY: Duration = Duration::from_secs(60);
+
+/// How often usage is read from the host and counted, and events are posted to Stripe.
+pub const METERING_EVERY: Duration = Duration::from_secs(60);
+/// How long the server that does this work keeps it without a sign of life.
+pub const METERING_LEASE: Duration = Duration::from_secs(150);
+/// Facts that are read and stored at once, and subjects that are counted at once.
+pub const USAGE_FACTS_BATCH: usize = 500;
+pub const USAGE_COUNT_BATCH: u64 = 100;
+/// How long an hour of usage may still change.
+pub const USAGE_SETTLED_AFTER: Duration = Duration::from_secs(6 * 3600);
+/// How long usage is kept.
+pub const USAGE_KEPT: Duration = Duration::from_secs(400 * 24 * 3600);
+/// Days and rows of one report.
+pub const USAGE_REPORT_DAYS_MAX: u64 = 366;
+pub const USAGE_REPORT_ROWS_MAX: u64 = 10_000;
+/// How long a claimed meter event is left to the server that claimed it.
+pub const METER_CLAIM: Duration = Duration::from_secs(120);
+/// Meter events that are posted in one turn of the worker.
+pub const METER_POSTS_MAX: usize = 500;
+/// How long ids of applied events of Stripe are kept. Stripe repeats an event for three days.
+pub const STRIPE_EVENTS_KEPT: Duration = Duration::from_secs(35 * 24 * 3600);
+/// Largest budget of a month, in dollars.
+pub const BUDGET_USD_MAX: f64 = 1_000_000_000.0;
+/// Sandboxes of a workspace that are put to sleep at once when its budget is used up.
+pub const CAP_SLEEPS_AT_ONCE: usize = 4;

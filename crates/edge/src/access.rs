@@ -2,7 +2,7 @@
 //! sandbox in the path.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
-use pandastack_door::http::{Refused, SandboxPath, bearer};
+use pandastack_door::http::{Refused, RequestCredential, SandboxPath};
 use pandastack_model::SandboxId;
 use pandastack_wire_fleet::{Caller, CallerKey};
 
@@ -52,7 +52,7 @@ async fn who_and_what(parts: &mut Parts, edge: &Edge) -> Result<(Caller, Sandbox
         // An outer layer has already authenticated the request.
         Some(caller) => caller.clone(),
         None => {
-            let caller = edge.control.authenticate(bearer(&parts.headers, &parts.uri).as_deref()).await?;
+            let caller = edge.control.authenticate(RequestCredential::read(&parts.headers, &parts.uri).get()).await?;
             parts.extensions.insert(caller.clone());
             caller
         }

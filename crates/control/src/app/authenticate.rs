@@ -1,137 +1,152 @@
-//! Turns an API key into a caller. Keys are looked up by their SHA-256, never compared byte by
-//! byte. Valid keys are cached for a short time, because every request carries one. A revoked key
-//! leaves the cache at once, and its open requests end.
+//! Turns a credential into a caller: an API key, the token of a session, or a token that an
+//! identity provider signed. Keys and sessions are looked up by their SHA-256, never compared byte
+//! by byte.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::sync::Arc;
 
 use pandastack_door::revoked_key;
+use pandastack_identity::SessionToken;
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{Caller, CallerKey, WeakCallerKey, WorkspaceId};
+use pandastack_wire_fleet::{AuthMethod, Caller, CallerKey, CallerUser, Credential};
 use sha2::{Digest, Sha256};
 
+use super::credentials::{CacheKey, CachedCaller};
 use crate::{
     Control,
-    limits::{KEY_CACHE_ENTRIES_MAX, KEY_CACHE_MAX_AGE, KEY_WATCHES_MAX},
-    store::key_id,
+    limits::ORG_ID_BYTES_MAX,
+    store::{AccountLink, OrgRow, ProviderIdentity, UserRow, key_id},
 };
 
 /// Prefix of every API key.
 pub const KEY_PREFIX: &str = "pds_";
 const KEY_HEX: usize = 32;
+/// Prefix of every session's token.
+const SESSION_PREFIX: &str = "pss_";
 
-/// Valid keys used recently, and watches for the revocation of keys. Only hashes are kept.
-#[derive(Default)]
-pub struct KeyCache {
-    inner: Mutex<KeyCacheState>,
-}
+const NS_PER_SECOND: u64 = 1_000_000_000;
 
-#[derive(Default)]
-struct KeyCacheState {
-    entries: HashMap<String, CachedKey>,
-    watches: HashMap<String, WeakCallerKey>,
-    /// Number of revocations. A key that was looked up before a revocation is not cached after it.
-    revocations: u64,
-}
-
-/// A cached valid key.
-#[derive(Clone)]
-struct CachedKey {
-    workspace: WorkspaceId,
-    since_ns: u64,
+/// A credential that was found to be good, before it is cached.
+struct Checked {
+    caller: Caller,
     expires_at_ns: Option<u64>,
-    /// Held so that all requests with this key share one `CallerKey`.
-    key: CallerKey,
-}
-
-impl KeyCache {
-    fn get(&self, hash: &str, now_ns: u64) -> Option<(WorkspaceId, CallerKey)> {
-        let inner = self.lock();
-        let CachedKey { workspace, since_ns, expires_at_ns, key } = inner.entries.get(hash)?;
-        let age_ns = u128::from(now_ns.saturating_sub(*since_ns));
-        let good = age_ns < KEY_CACHE_MAX_AGE.as_nanos() && expires_at_ns.is_none_or(|end_ns| now_ns < end_ns);
-        good.then(|| (workspace.clone(), key.clone()))
-    }
-
-    /// Starts a look-up. From now on a revocation of the key marks the returned `CallerKey`.
-    fn watch(&self, hash: &str) -> (CallerKey, u64) {
-        let mut inner = self.lock();
-        if let Some(key) = inner.watches.get(hash).and_then(WeakCallerKey::upgrade) {
-            return (key, inner.revocations);
-        }
-        if inner.watches.len() >= KEY_WATCHES_MAX {
-            inner.watches.retain(|_, key| key.upgrade().is_some());
-        }
-        let key = CallerKey::new(&key_id(hash));
-        inner.watches.insert(hash.to_owned(), key.downgrade());
-        (key, inner.revocations)
-    }
-
-    /// Caches a valid key, unless any key was revoked since its look-up started.
-    fn put(&self, hash: String, key: CachedKey, revocations: u64) {
-        let mut inner = self.lock();
-        if inner.revocations != revocations {
-            return;
-        }
-        // Clearing everything is simple and rare: only valid keys get here.
-        if inner.entries.len() >= KEY_CACHE_ENTRIES_MAX {
-            inner.entries.clear();
-        }
-        inner.entries.insert(hash, key);
-    }
-
-    /// Removes revoked keys from the cache and ends the requests that use them. The database
-    /// already has the revocation.
-    pub fn forget(&self, hashes: &[String]) {
-        let mut inner = self.lock();
-        inner.revocations += 1;
-        for hash in hashes {
-            inner.entries.remove(hash);
-            if let Some(key) = inner.watches.remove(hash).as_ref().and_then(WeakCallerKey::upgrade) {
-                key.revoke();
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, KeyCacheState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Control {
-    /// Authenticates the sender of a token.
-    pub(crate) async fn caller(&self, token: Option<&str>) -> Result<Caller, Fault> {
-        let token = token.ok_or_else(|| unauthorized("no credential: send Authorization: Bearer <API key>"))?;
-        if !is_key(token) {
+    /// Authenticates the sender of a credential.
+    pub(crate) async fn caller(&self, credential: Credential<'_>) -> Result<Caller, Fault> {
+        let Some(token) = credential.token else {
+            return Err(unauthorized("no credential: send Authorization: Bearer <API key>"));
+        };
+        let is_key_like = token.starts_with(KEY_PREFIX);
+        if is_key_like && !is_key(token) {
             return Err(unauthorized("not a valid API key: a key is pds_ followed by 32 lowercase hex digits"));
         }
-        let (hash, now_ns) = (key_hash(token), self.clock.now_ns());
-        if let Some((workspace, key)) = self.access.keys.get(&hash, now_ns) {
-            return Ok(Caller::of(workspace).with_key(key));
+        // A key belongs to one workspace; only persons choose.
+        let org = credential.org.filter(|_| !is_key_like);
+        if org.is_some_and(|org| org.len() > ORG_ID_BYTES_MAX) {
+            return Err(not_a_member());
         }
-        let (key, revocations) = self.access.keys.watch(&hash);
-        let known = self.store.key_by_hash(&hash).await?.ok_or_else(|| unauthorized("unknown API key"))?;
+        let (hash, now_ns) = (key_hash(token), self.clock.now_ns());
+        let place = CacheKey { hash, org: org.map(str::to_owned) };
+        if let Some(caller) = self.access.cache.get(&place, now_ns) {
+            return Ok(caller);
+        }
+        let (key, revocations) = self.access.cache.watch(&place.hash, || key_id(&place.hash));
+        let Checked { caller, expires_at_ns } = if is_key_like {
+            self.check_key(&place.hash, key, now_ns).await?
+        } else if token.starts_with(SESSION_PREFIX) {
+            self.check_session(token, org, key, now_ns).await?
+        } else {
+            self.check_jwt(token, org, key, now_ns).await?
+        };
+        let limits = self.limits_of(&caller.workspace).await?;
+        let connections_max = limits.limits.connections_max.number();
+        let caller = Caller { rate: limits.rate, connections_max, ..caller };
+        let cached = CachedCaller { caller: caller.clone(), since_ns: now_ns, expires_at_ns };
+        self.access.cache.put(place, cached, revocations);
+        Ok(caller)
+    }
+
+    async fn check_key(&self, hash: &str, key: CallerKey, now_ns: u64) -> Result<Checked, Fault> {
+        let known = self.store.key_by_hash(hash).await?.ok_or_else(|| unauthorized("unknown API key"))?;
         if known.revoked {
             return Err(revoked_key());
         }
         if known.expires_at_ns.is_some_and(|end_ns| end_ns <= now_ns) {
             return Err(unauthorized("this API key has expired"));
         }
-        let (workspace, expires_at_ns) = (known.workspace, known.expires_at_ns);
-        self.note_use(&hash, now_ns);
-        let remembered = CachedKey { workspace: workspace.clone(), since_ns: now_ns, expires_at_ns, key: key.clone() };
-        self.access.keys.put(hash, remembered, revocations);
-        Ok(Caller::of(workspace).with_key(key))
+        let (store, hash) = (self.store.clone(), hash.to_owned());
+        self.note_use(async move { store.touch_key(&hash, now_ns).await });
+        Ok(Checked { caller: Caller::of(known.workspace).with_key(key), expires_at_ns: known.expires_at_ns })
     }
 
-    /// Records the use of a key: once per cache entry, and without delaying the request.
-    fn note_use(&self, hash: &str, now_ns: u64) {
-        let (store, hash) = (self.store.clone(), hash.to_owned());
-        self.scope.start("key use", async move {
-            if let Err(error) = store.touch_key(&hash, now_ns).await {
-                tracing::debug!(%error, "could not record an API key's last use");
+    async fn check_session(
+        &self,
+        token: &str,
+        org: Option<&str>,
+        key: CallerKey,
+        now_ns: u64,
+    ) -> Result<Checked, Fault> {
+        let over = || unauthorized("this login has ended; log in again");
+        let hash = SessionToken::parse(token).map_err(|_| over())?.hash().to_hex();
+        let (session, user) = self.store.session(&hash, now_ns).await?.ok_or_else(over)?;
+        let store = self.store.clone();
+        self.note_use(async move { store.touch_session(&hash, now_ns).await });
+        let caller = self.person(user, org, AuthMethod::Session).await?.with_key(key);
+        Ok(Checked { caller, expires_at_ns: Some(session.expires_at_ns) })
+    }
+
+    async fn check_jwt(&self, token: &str, org: Option<&str>, key: CallerKey, now_ns: u64) -> Result<Checked, Fault> {
+        let Some(verifier) = &self.sign_in.jwt else {
+            return Err(unauthorized("not a valid credential: this server accepts API keys (pds_…) and logins"));
+        };
+        let claims = verifier.verify(token).await.map_err(|error| {
+            if error.is_unavailable() {
+                let text = "the identity provider does not answer; try again";
+                return Fault::new(FaultKind::Busy, "auth.provider_unavailable", text).with_detail(error);
+            }
+            unauthorized(&error.to_string())
+        })?;
+        let fresh = UserRow {
+            id: claims.subject.clone(),
+            email: claims.email.as_ref().map(|email| email.as_str().to_owned()).unwrap_or_default(),
+            name: claims.name.clone().unwrap_or_default(),
+            ..UserRow::new(now_ns)
+        };
+        let issuer = claims.issuer.as_deref().unwrap_or_default();
+        let identity = ProviderIdentity { issuer, subject: &claims.subject, link: AccountLink::Never };
+        let user = self.store.provider_user(identity, &fresh).await?;
+        let user = user.ok_or_else(|| unauthorized("another account has this token's subject"))?;
+        let caller = self.person(user, org, AuthMethod::Jwt).await?.with_key(key);
+        Ok(Checked { caller, expires_at_ns: Some(claims.expires_at_s.saturating_mul(NS_PER_SECOND)) })
+    }
+
+    /// Makes a caller of a user, in the organisation that the request names or the user chose.
+    async fn person(&self, user: UserRow, org: Option<&str>, method: AuthMethod) -> Result<Caller, Fault> {
+        if user.disabled {
+            return Err(unauthorized("this account is disabled; ask the operator of the server"));
+        }
+        let OrgRow { id: org, workspace, role, .. } = self.acting_org(&user, org).await?;
+        let UserRow { id, email, operator, .. } = user;
+        let user = CallerUser { id, email, operator, org, role, method };
+        Ok(Caller { user: Some(Arc::new(user)), ..Caller::of(workspace) })
+    }
+
+    async fn acting_org(&self, user: &UserRow, chosen: Option<&str>) -> Result<OrgRow, Fault> {
+        if let Some(org) = chosen {
+            return self.store.org_of(&user.id, org).await?.ok_or_else(not_a_member);
+        }
+        match self.store.default_org(&user.id).await? {
+            Some(org) => Ok(org),
+            None => self.make_personal_org(user).await,
+        }
+    }
+
+    /// Records the use of a credential: once per cache entry, and without delaying the request.
+    fn note_use(&self, record: impl Future<Output = Result<(), crate::store::StoreError>> + Send + 'static) {
+        self.scope.start("credential use", async move {
+            if let Err(error) = record.await {
+                tracing::debug!(%error, "could not record a credential's last use");
             }
         });
     }
@@ -148,8 +163,12 @@ pub fn key_hash(key: &str) -> String {
     Sha256::digest(key.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn unauthorized(reason: &str) -> Fault {
+pub(super) fn unauthorized(reason: &str) -> Fault {
     Fault::new(FaultKind::Unauthorized, "unauthorized", reason)
+}
+
+fn not_a_member() -> Fault {
+    Fault::new(FaultKind::Forbidden, "org.not_member", "not a member of requested org")
 }
 
 #[cfg(test)]
@@ -163,41 +182,5 @@ mod tests {
             assert!(!is_key(bad), "{bad}");
         }
         assert_eq!(key_hash("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    }
-
-    #[test]
-    fn a_remembered_key_ages() {
-        let cache = KeyCache::default();
-        let (workspace, key) = (WorkspaceId("w".into()), CallerKey::default());
-        let key = CachedKey { workspace, since_ns: 0, expires_at_ns: None, key };
-        cache.put("h".into(), key.clone(), 0);
-        let max_ns = KEY_CACHE_MAX_AGE.as_nanos() as u64;
-        assert!(cache.get("h", max_ns - 1).is_some());
-        assert!(cache.get("h", max_ns).is_none());
-        cache.put("h".into(), CachedKey { expires_at_ns: Some(5), ..key }, 0);
-        assert!(cache.get("h", 4).is_some() && cache.get("h", 5).is_none(), "an end counts at once");
-    }
-
-    #[test]
-    fn a_revocation_during_a_look_up_is_not_missed() {
-        let cache = KeyCache::default();
-        let (key, revocations) = cache.watch("h");
-        // The row was read before the revocation; the result must not be used after it.
-        cache.forget(&["h".to_owned()]);
-        let workspace = WorkspaceId("w".into());
-        let remembered = CachedKey { workspace, since_ns: 0, expires_at_ns: None, key: key.clone() };
-        cache.put("h".into(), remembered, revocations);
-        assert!(cache.get("h", 0).is_none());
-        assert!(key.is_revoked(), "and the request that looked it up ends");
-        assert!(!cache.watch("h").0.is_revoked(), "another look-up asks the database");
-    }
-
-    #[test]
-    fn only_so_many_watches_are_kept() {
-        let cache = KeyCache::default();
-        for number in 0..KEY_WATCHES_MAX + 10 {
-            cache.watch(&number.to_string());
-        }
-        assert!(cache.lock().watches.len() <= KEY_WATCHES_MAX);
     }
 }

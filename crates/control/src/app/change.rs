@@ -21,6 +21,7 @@ impl Control {
     where
         F: Future<Output = Result<SandboxView, Fault>> + Send + 'static,
     {
+        self.need_host()?;
         self.reachable(caller, id).await?;
         let control = self.clone();
         let work = async move {

@@ -9,7 +9,9 @@ use pandastack_kit::trace;
 use pandastack_model::{Fault, FaultKind, Owner, SandboxId, SandboxState};
 use pandastack_wire_fleet::{Caller, EnsureParams, SandboxView, WorkspaceId};
 use pandastack_wire_public::{CreateSandboxSpec, SandboxSource};
+use tokio::time::{Instant, timeout_at};
 
+use super::quotas::{check_ttl, refused};
 use crate::{
     Control,
     boots::BootRecord,
@@ -25,12 +27,15 @@ impl Control {
     /// Creates a sandbox and returns when it is usable. Runs to its end even if the caller
     /// disconnects.
     pub(crate) async fn create(&self, caller: Caller, wanted: CreateSandboxSpec) -> Result<Intent, Fault> {
+        self.need_host()?;
         let control = self.clone();
         let work = async move { control.create_to_the_end(caller, wanted).await };
         self.scope.run("create sandbox", work).await.map_err(Fault::bug)?
     }
 
     async fn create_to_the_end(&self, caller: Caller, wanted: CreateSandboxSpec) -> Result<Intent, Fault> {
+        let limits = self.admitted_limits(&caller.workspace).await?;
+        check_ttl(&limits, wanted.ttl_seconds)?;
         let view = self.view(&caller, &wanted).await?;
         let ask = plan::PlacementRequest {
             id: SandboxId::random(),
@@ -42,9 +47,10 @@ impl Control {
         intent.spec.owner = self.owner(&caller.workspace).await?;
         trace::note(SANDBOX_ATTRIBUTE, intent.id);
         self.note_made(&caller, ResourceKind::Sandbox, &[intent.id.to_string()]).await?;
-        match self.store.commit(std::slice::from_ref(&intent), self.settings.sandboxes_max).await? {
+        match self.store.commit(&caller, std::slice::from_ref(&intent), &limits).await? {
             SandboxesAdded::Yes => {}
             SandboxesAdded::Full => return Err(plan::full()),
+            SandboxesAdded::Refused(refusal) => return Err(refused(refusal)),
         }
         match self.bring_up(&intent).await {
             Ok(seen) => {
@@ -110,17 +116,16 @@ impl Control {
 
     /// Asks the host for the sandbox and records the result.
     async fn bring_up(&self, intent: &Intent) -> Result<SandboxView, Fault> {
+        let deadline = Instant::now() + CREATE_MAX;
+        let turn = timeout_at(deadline, self.locks.starts.take(&intent.workspace)).await.map_err(|_| too_slow())?;
         let host = self.host.clone();
         let ask = EnsureParams { id: intent.id, generation: intent.generation, spec: intent.spec.clone() };
         // In its own task: after the timeout it must still run to its end.
-        let asked = self.scope.run("ensure sandbox", async move { host.ensure(ask).await });
-        let seen = match tokio::time::timeout(CREATE_MAX, asked).await {
-            Ok(answer) => answer.map_err(Fault::bug)??,
-            Err(_) => {
-                let text = format!("create timeout after {}s; nothing was created, try again", CREATE_MAX.as_secs());
-                return Err(Fault::new(FaultKind::Timeout, "sandbox.create_timeout", text));
-            }
-        };
+        let asked = self.scope.run("ensure sandbox", async move {
+            let _turn = turn;
+            host.ensure(ask).await
+        });
+        let seen = timeout_at(deadline, asked).await.map_err(|_| too_slow())?.map_err(Fault::bug)??;
         if self.store.mark_running(&seen, self.clock.now_ns()).await? {
             return Ok(seen);
         }
@@ -161,6 +166,11 @@ impl Control {
             }
         });
     }
+}
+
+fn too_slow() -> Fault {
+    let text = format!("create timeout after {}s; nothing was created, try again", CREATE_MAX.as_secs());
+    Fault::new(FaultKind::Timeout, "sandbox.create_timeout", text)
 }
 
 /// Returns the API's name of a boot mode. Standby, warm and cold boots all restore the template:

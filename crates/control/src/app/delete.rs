@@ -9,6 +9,7 @@ use crate::{Control, limits::DELETED_REMEMBERED};
 impl Control {
     /// Deletes a sandbox of the caller. Succeeds also for an id that was deleted recently.
     pub(crate) async fn delete(&self, caller: Caller, id: SandboxId) -> Result<(), Fault> {
+        self.need_host()?;
         let control = self.clone();
         let work = async move { control.delete_to_the_end(caller, id).await };
         self.scope.run("delete sandbox", work).await.map_err(Fault::bug)?

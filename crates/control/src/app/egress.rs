@@ -14,6 +14,7 @@ impl Control {
 
     /// Changes the egress rules of a sandbox.
     pub(crate) async fn set_egress(&self, caller: &Caller, id: SandboxId, egress: Egress) -> Result<Egress, Fault> {
+        self.need_host()?;
         self.reachable(caller, id).await?;
         let control = self.clone();
         let work = async move {

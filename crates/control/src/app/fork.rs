@@ -9,6 +9,7 @@ use pandastack_wire_public::ForkSpec;
 use serde_json::json;
 use tokio::sync::oneshot;
 
+use super::quotas::refused;
 use crate::{
     Control,
     events::SandboxEvent,
@@ -47,6 +48,7 @@ impl Control {
         wish: ForkSpec,
         family: ForkGrouping,
     ) -> Result<ForkResult, Fault> {
+        self.need_host()?;
         self.reachable(caller, id).await?;
         let (control, caller) = (self.clone(), caller.clone());
         let work = async move { control.fork_in_time(caller, id, wish, family).await };
@@ -105,13 +107,15 @@ impl Control {
             created_at_ns: self.clock.now_ns(),
         };
         let mut children = plan::fork(&view, &ask)?;
+        let limits = self.admitted_limits(&caller.workspace).await?;
         let owner = self.owner(&caller.workspace).await?;
         children.iter_mut().for_each(|child| child.spec.owner = owner.clone());
         let ids: Vec<_> = children.iter().map(|child| child.id.to_string()).collect();
         self.note_made(caller, ResourceKind::Sandbox, &ids).await?;
-        match self.store.commit(&children, self.settings.sandboxes_max).await? {
+        match self.store.commit(caller, &children, &limits).await? {
             SandboxesAdded::Yes => {}
             SandboxesAdded::Full => return Err(plan::full()),
+            SandboxesAdded::Refused(refusal) => return Err(refused(refusal)),
         }
         let forks = ForkResult {
             parent: id,
@@ -127,10 +131,13 @@ impl Control {
     /// Calls the host once and records the result of every child.
     async fn carry_out(&self, mut forks: ForkResult) -> Result<ForkResult, Fault> {
         let planned = std::mem::take(&mut forks.children);
+        let Some(workspace) = planned.first().map(|child| child.workspace.clone()) else { return Ok(forks) };
         let ensure =
             |child: &Intent| EnsureParams { id: child.id, generation: child.generation, spec: child.spec.clone() };
         let children = planned.iter().map(ensure).collect();
+        let turn = self.locks.starts.take(&workspace).await;
         let asked = self.host.fork(ForkParams { parent: forks.parent, layer: forks.layer, children }).await;
+        drop(turn);
         // A sleeping parent was woken by the fork.
         self.reconcile_soon(forks.parent);
         let outcomes = match asked {

@@ -2,8 +2,7 @@
 //! revocation takes effect before the response: the key leaves the cache, and connections that use
 //! it are closed.
 
-use std::path::Path;
-
+use pandastack_database::DatabaseAddress;
 use pandastack_door::shown_prefix;
 use pandastack_kit::{Secret, random_hex};
 use pandastack_model::{Fault, FaultKind};
@@ -14,7 +13,9 @@ use super::authenticate::{KEY_PREFIX, key_hash};
 use crate::{
     Control,
     limits::{KEYS_ENDED_MAX, KEYS_PER_WORKSPACE_MAX},
-    store::{KeyAdded, KeyLimits, KeyRevoked, KeyRow, LastKey, ListedKey, OPERATOR, Store, StoreError, key_id},
+    store::{
+        KeyAdded, KeyLimits, KeyRevoked, KeyRow, LastKey, ListedKey, OPERATOR, Revoked, Store, StoreError, key_id,
+    },
 };
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -40,7 +41,8 @@ pub enum OfflineKeyError {
 impl Control {
     /// Makes a key for the caller's workspace.
     pub(crate) async fn make_key(&self, caller: &Caller, ask: &KeySpec) -> Result<NewKey, Fault> {
-        let created_by = caller.key.id().unwrap_or(OPERATOR);
+        let user = caller.user.as_deref().map(|user| user.id.as_str());
+        let created_by = user.or(caller.key.id()).unwrap_or(OPERATOR);
         let now_ns = self.clock.now_ns();
         let made = add(&self.store, &caller.workspace, ask, created_by, now_ns).await?;
         made.ok_or_else(|| {
@@ -61,7 +63,8 @@ impl Control {
         match revoked {
             KeyRevoked::Yes(hashes) => {
                 // This must be the last step: it may end this request.
-                self.access.keys.forget(&hashes);
+                let revoked: Vec<_> = hashes.into_iter().map(Revoked::Token).collect();
+                self.access.cache.forget(&revoked);
                 Ok(())
             }
             KeyRevoked::Missing => Err(Fault::new(FaultKind::Missing, "key.not_found", "API key not found")),
@@ -75,7 +78,11 @@ impl Control {
 
     /// Makes a key for the first workspace directly in the database, whether or not a server uses
     /// it. This is for an operator that lost every key.
-    pub async fn make_key_offline(database: &Path, ask: &KeySpec, now_ns: u64) -> Result<NewKey, OfflineKeyError> {
+    pub async fn make_key_offline(
+        database: &DatabaseAddress,
+        ask: &KeySpec,
+        now_ns: u64,
+    ) -> Result<NewKey, OfflineKeyError> {
         let store = Store::open(database, now_ns).await.map_err(OfflineKeyError::Database)?;
         let workspace = WorkspaceId(FIRST_WORKSPACE.to_owned());
         let made = add(&store, &workspace, ask, OPERATOR, now_ns).await.map_err(OfflineKeyError::Database);

@@ -25,7 +25,11 @@ impl Control {
         id: SandboxId,
         change: LifecycleChange,
     ) -> Result<(IdleLimit, Duration), Fault> {
+        self.need_host()?;
         self.reachable(caller, id).await?;
+        if let Some(ttl_seconds) = change.ttl_seconds {
+            self.check_ttl(&caller.workspace, ttl_seconds).await?;
+        }
         let (limit, _) = self.lifecycle(caller, id).await?;
         let limit = IdleLimit {
             ttl_seconds: change.ttl_seconds.unwrap_or(limit.ttl_seconds),

@@ -56,6 +56,7 @@ impl Control {
         id: SandboxId,
         ask: PromoteRequest,
     ) -> Result<Promotion, Fault> {
+        self.need_host()?;
         let (control, caller) = (self.clone(), caller.clone());
         let work = async move { control.promote_to_the_end(&caller, id, ask).await };
         self.in_time("promote", CHANGE_MAX, work).await

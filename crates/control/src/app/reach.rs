@@ -9,12 +9,22 @@ impl Control {
     /// Checks that the sandbox belongs to the caller's workspace and can be used. A sandbox of
     /// another tenant looks like a missing one.
     pub(crate) async fn reachable(&self, caller: &Caller, id: SandboxId) -> Result<(), Fault> {
-        usable(self.store.state(&caller.workspace, id).await?)
+        let state = self.store.state(&caller.workspace, id).await?;
+        if state == Some(SandboxState::Asleep) {
+            self.check_wake(&caller.workspace, id).await?;
+        }
+        usable(state)
     }
 
     /// Checks that the sandbox exists, in any workspace: its preview name alone gives access.
     pub(crate) async fn reachable_by_anyone(&self, id: SandboxId) -> Result<(), Fault> {
-        usable(self.store.any_state(id).await?)
+        let state = self.store.any_state(id).await?;
+        if state == Some(SandboxState::Asleep)
+            && let Some((workspace, _)) = self.store.owner(id).await?
+        {
+            self.check_wake(&workspace, id).await?;
+        }
+        usable(state)
     }
 }
 

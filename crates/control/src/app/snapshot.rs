@@ -13,6 +13,7 @@ use crate::{
 impl Control {
     /// Saves a sandbox's memory and disk as they are now. The sandbox continues.
     pub(crate) async fn snapshot(&self, caller: &Caller, id: SandboxId) -> Result<SnapshotRow, Fault> {
+        self.need_host()?;
         self.reachable(caller, id).await?;
         let intent = self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?;
         without_volumes(&intent)?;
@@ -58,6 +59,7 @@ impl Control {
 
     /// Deletes a snapshot of the caller. Sandboxes that run on its layer keep the data they need.
     pub(crate) async fn delete_snapshot(&self, caller: &Caller, layer: LayerId) -> Result<(), Fault> {
+        self.need_host()?;
         if !self.store.hide_snapshot(&caller.workspace, layer).await? {
             return Err(no_snapshot());
         }

@@ -27,6 +27,7 @@ impl Control {
         name: VolumeName,
         size: ByteSize,
     ) -> Result<VolumeStatus, Fault> {
+        self.need_host()?;
         let volume = VolumeRow {
             id: VolumeId::random(),
             workspace: caller.workspace.clone(),
@@ -35,15 +36,16 @@ impl Control {
             created_at_ns: self.clock.now_ns(),
         };
         self.note_made(caller, ResourceKind::Volume, &[volume.id.to_string()]).await?;
-        let control = self.clone();
-        self.in_time("create volume", CHANGE_MAX, async move { control.make_to_the_end(volume).await }).await
+        let (control, caller) = (self.clone(), caller.clone());
+        self.in_time("create volume", CHANGE_MAX, async move { control.make_to_the_end(&caller, volume).await }).await
     }
 
-    async fn make_to_the_end(&self, mut volume: VolumeRow) -> Result<VolumeStatus, Fault> {
+    async fn make_to_the_end(&self, caller: &Caller, mut volume: VolumeRow) -> Result<VolumeStatus, Fault> {
         let named = {
             let _gate = self.locks.volumes.lock().await;
+            self.check_volume(&volume.workspace, (None, volume.size)).await?;
             self.admit_bytes(&volume.workspace, volume.size).await?;
-            self.store.begin_volume(&volume, VOLUMES_PER_WORKSPACE_MAX).await?
+            self.store.begin_volume(caller, &volume, VOLUMES_PER_WORKSPACE_MAX).await?
         };
         match named {
             VolumeAdded::Yes => {}
@@ -59,7 +61,7 @@ impl Control {
         match self.host.make_volume(volume.id, volume.size).await {
             Ok(seen) => {
                 volume.size = seen.size;
-                self.store.show_volume(volume.id, seen.size).await?;
+                self.store.show_volume(volume.id, seen.size, self.clock.now_ns()).await?;
                 tracing::info!(volume = %volume.id, size = %seen.size, "volume created");
                 Ok(VolumeStatus { volume, seen: Some(seen) })
             }
@@ -88,6 +90,7 @@ impl Control {
 
     /// Grows a volume, even while it is in use.
     pub(crate) async fn grow_volume(&self, caller: &Caller, name: &str, size: ByteSize) -> Result<VolumeStatus, Fault> {
+        self.need_host()?;
         let mut volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
         if size < volume.size {
             let text = format!("volume {name} has {} and cannot shrink; create a smaller volume instead", volume.size);
@@ -96,9 +99,10 @@ impl Control {
         let control = self.clone();
         let work = async move {
             let _gate = control.locks.volumes.lock().await;
+            control.check_volume(&volume.workspace, (Some(volume.size), size)).await?;
             control.admit_bytes(&volume.workspace, ByteSize::new(size.get() - volume.size.get())).await?;
             let seen = control.host.grow_volume(volume.id, size).await?;
-            control.store.show_volume(volume.id, seen.size).await?;
+            control.store.show_volume(volume.id, seen.size, control.clock.now_ns()).await?;
             volume.size = seen.size;
             Ok(VolumeStatus { volume, seen: Some(seen) })
         };
@@ -107,13 +111,14 @@ impl Control {
 
     /// Deletes an unused volume. It is hidden first, so that no sandbox can attach it meanwhile.
     pub(crate) async fn delete_volume(&self, caller: &Caller, name: &str) -> Result<(), Fault> {
+        self.need_host()?;
         let volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
         let control = self.clone();
         let work = async move {
             control.store.hide_volume(volume.id).await?;
             let unmade = control.remove_volume_disk(volume.id).await;
             if unmade.is_err() {
-                control.store.show_volume(volume.id, volume.size).await?;
+                control.store.show_volume(volume.id, volume.size, control.clock.now_ns()).await?;
             }
             unmade
         };
@@ -142,7 +147,7 @@ impl Control {
     /// Removes the disk, then the row.
     pub(crate) async fn remove_volume_disk(&self, id: VolumeId) -> Result<(), Fault> {
         self.host.remove_volume(id).await?;
-        Ok(self.store.forget_volume(id).await?)
+        Ok(self.store.forget_volume(id, self.clock.now_ns()).await?)
     }
 
     async fn seen_volumes(&self) -> Result<HashMap<VolumeId, VolumeView>, Fault> {

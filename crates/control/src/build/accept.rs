@@ -3,7 +3,7 @@
 
 use pandastack_model::{BuildId, Fault, FaultKind, TemplateName};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
-use pandastack_wire_public::{BuildSource, BuildSpec, TEMPLATE_GLOBAL};
+use pandastack_wire_public::{BuildSource, BuildSpec};
 use tokio::{fs::File, io::AsyncReadExt};
 
 use super::{
@@ -36,6 +36,7 @@ async fn hide_ignored(spool: &mut BuildSpool) -> Result<(), Fault> {
 impl Control {
     /// Accepts a build and starts it. The answer does not wait for its end.
     pub(crate) async fn build(&self, caller: &Caller, upload: BuildUpload) -> Result<BuildRow, Fault> {
+        self.need_host()?;
         let BuildUpload { fields, mut spool } = upload;
         let ask = BuildSpec::try_from(fields)?;
         hide_ignored(&mut spool).await?;
@@ -58,7 +59,9 @@ impl Control {
             ended_at_ns: None,
         };
         self.note_made(caller, ResourceKind::Build, &[build.id.to_string()]).await?;
-        match self.store.begin_build(&build, BUILDS_UNDER_WAY_MAX).await? {
+        let most = self.admitted_limits(&caller.workspace).await?.builds_concurrent_max;
+        let most = most.number().map_or(BUILDS_UNDER_WAY_MAX, |most| most.min(BUILDS_UNDER_WAY_MAX));
+        match self.store.begin_build(&build, most).await? {
             BuildAdded::Yes => {}
             BuildAdded::Twin => {
                 let text = format!("a build of {} is already in progress; wait until it ends", ask.name);
@@ -106,13 +109,14 @@ impl Control {
             false => Ok(()),
             true => {
                 let text = format!("{name} is a built-in template of the server and cannot be changed");
-                Err(Fault::new(FaultKind::Conflict, TEMPLATE_GLOBAL, text))
+                Err(Fault::new(FaultKind::Forbidden, "template.global", text))
             }
         }
     }
 
     /// Deletes a template of the caller's workspace. Sandboxes made from it keep running.
     pub(crate) async fn delete_template(&self, caller: &Caller, name: &str) -> Result<(), Fault> {
+        self.need_host()?;
         let missing = || Fault::new(FaultKind::Missing, "template.not_found", "template not found");
         let name: TemplateName = name.parse().map_err(|_| missing())?;
         match self.store.remove_template(&caller.workspace, &name).await? {

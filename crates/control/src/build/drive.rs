@@ -202,7 +202,7 @@ impl Control {
             cached: None,
             key: found.layer,
             base: bare.to_owned(),
-            size: MachineSize { cpus: u32::from(found.cpus), memory_mib: found.memory_mib },
+            size: MachineSize { cpus: u32::from(found.cpus), memory_mib: found.memory_mib, disk_mib: found.disk_mib },
             disk_mib: found.disk_mib,
             settings: TemplateSettings::default(),
         }))

@@ -70,13 +70,18 @@ impl Builds {
         use std::os::unix::fs::PermissionsExt;
         // Contexts hold users' secrets.
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
-        Ok(Self {
+        Ok(Self::at(folder, scope))
+    }
+
+    /// Does not touch the folder. A server without a host builds nothing.
+    pub fn at(folder: &Path, scope: Scope) -> Self {
+        Self {
             folder: folder.to_owned(),
             logs: BuildLogs::new(folder.to_owned(), scope),
             running: Places::new(RUNNING, BUILDS_AT_ONCE_MAX),
             uploads: Places::new(UPLOADS, UPLOADS_AT_ONCE_MAX),
             spooled: Arc::default(),
-        })
+        }
     }
 
     /// Makes a spool for an upload. Fails if all upload places are taken.

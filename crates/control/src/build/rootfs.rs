@@ -35,7 +35,7 @@ const FINISH: &str = "set -e; cd /mnt/root; rmdir lost+found 2>/dev/null || true
 /// Size of a machine that boots a root.
 pub(super) fn size_of(ask: &BuildSpec) -> MachineSize {
     let cpus = ask.cpu.unwrap_or(BUILD_CPUS_DEFAULT);
-    MachineSize { cpus, memory_mib: ask.memory_mb.unwrap_or(BUILD_MEMORY_MIB_DEFAULT) }
+    MachineSize { cpus, memory_mib: ask.memory_mb.unwrap_or(BUILD_MEMORY_MIB_DEFAULT), disk_mib: 0 }
 }
 
 impl Control {
@@ -74,7 +74,7 @@ impl Control {
         volume: VolumeId,
         defaults: ExecDefaults,
     ) -> Result<LayerView, BuildFailure> {
-        let MachineSize { cpus, memory_mib } = size_of(&job.ask);
+        let MachineSize { cpus, memory_mib, .. } = size_of(&job.ask);
         self.store.mark_build(job.build.id, BuildStatus::Baking).await?;
         job.log.say(format!("first boot ({cpus} CPUs, {memory_mib} MiB)")).await;
         let layer = LayerId::random();
@@ -137,7 +137,7 @@ impl Control {
             cached: None,
             key: layer,
             base: name,
-            size: MachineSize { cpus: u32::from(cpus), memory_mib },
+            size: MachineSize { cpus: u32::from(cpus), memory_mib, disk_mib },
             disk_mib,
             settings: TemplateSettings::default(),
         })

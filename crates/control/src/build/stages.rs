@@ -211,7 +211,7 @@ impl Control {
 
 /// Logs the machine's size, which is that of its base.
 async fn say_sizes(job: &BuildJob, ground: &BuildBase) {
-    let MachineSize { cpus, memory_mib } = ground.size;
+    let MachineSize { cpus, memory_mib, .. } = ground.size;
     job.log.say(format!("from {} ({cpus} CPUs, {memory_mib} MiB, disk {} MiB)", ground.base, ground.disk_mib)).await;
     let other = |asked: Option<u64>, has: u64| asked.is_some_and(|asked| asked != has);
     if other(job.ask.memory_mb, memory_mib) || other(job.ask.cpu.map(u64::from), u64::from(cpus)) {

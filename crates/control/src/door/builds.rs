@@ -30,6 +30,7 @@ pub async fn build(
     uri: Uri,
     body: Body,
 ) -> Answer {
+    control.need_host()?;
     let caller = Caller { attempt: idempotency_key(&headers)?.map(Into::into), ..caller };
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (spool, _place) = control.templates.builds.spool(&caller.workspace)?;
@@ -91,6 +92,7 @@ pub async fn logs(
     let id = parsed(id)?;
     let found = control.store.find_build(&caller.workspace, id).await.map_err(Fault::from)?;
     found.ok_or_else(no_build)?;
+    control.need_host()?;
     let reader = control.templates.builds.logs.read(id, flag(&uri, "follow")).await.map_err(Fault::bug)?;
     // A follower must not delay the server's shutdown.
     let token = control.scope.token();

@@ -1,8 +1,11 @@
-//! Extractor of the caller of a request.
+//! Extractors of the caller of a request.
+
+use std::sync::Arc;
 
 use axum::{extract::FromRequestParts, http::request::Parts};
-use pandastack_door::http::{Refused, bearer};
-use pandastack_wire_fleet::Caller;
+use pandastack_door::http::{Refused, RequestCredential};
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_fleet::{Caller, CallerUser};
 
 use crate::Control;
 
@@ -17,7 +20,25 @@ impl FromRequestParts<Control> for Authenticated {
         if let Some(caller) = parts.extensions.get::<Caller>() {
             return Ok(Self(caller.clone()));
         }
-        let token = bearer(&parts.headers, &parts.uri);
-        Ok(Self(control.caller(token.as_deref()).await?))
+        let credential = RequestCredential::read(&parts.headers, &parts.uri);
+        Ok(Self(control.caller(credential.get()).await?))
+    }
+}
+
+/// A caller that is a person. An API key is refused: it belongs to a workspace, not to somebody.
+pub struct Person {
+    pub caller: Caller,
+    pub user: Arc<CallerUser>,
+}
+
+impl FromRequestParts<Control> for Person {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, control: &Control) -> Result<Self, Refused> {
+        let Authenticated(caller) = Authenticated::from_request_parts(parts, control).await?;
+        match caller.user.clone() {
+            Some(user) => Ok(Self { caller, user }),
+            None => Err(Fault::new(FaultKind::Unauthorized, "unauthorized", "jwt required").into()),
+        }
     }
 }

@@ -29,10 +29,13 @@ pub async fn list(
 ) -> Answer<Response> {
     let known = control.store.state(&caller.workspace, id).await.map_err(Fault::from)?;
     known.ok_or_else(Fault::no_sandbox)?;
+    // Events are in the memory of the server with the host.
+    control.need_host()?;
     let tail = query_value(&uri, "tail").and_then(|tail| tail.parse().ok()).unwrap_or(EVENTS_PER_SANDBOX_MAX);
     let since_ns = query_time(&uri, "since")?.unwrap_or(0);
     let past = |events: Vec<SandboxEvent>| -> Vec<Event> {
-        let recent = events.into_iter().filter(|event| event.at_ns >= since_ns).map(|event| event.render(id));
+        let recent =
+            events.into_iter().filter(|event| event.at_ns >= since_ns).map(|event| event.render(&id.to_string()));
         recent.collect()
     };
     if !flag(&uri, "follow") {
@@ -62,7 +65,7 @@ struct Telling {
 impl Telling {
     async fn next(mut self) -> Option<(String, Self)> {
         let said = match tokio::time::timeout(KEEPALIVE, self.follower.next()).await {
-            Ok(Some(events)) => events.into_iter().map(|event| write(&event.render(self.id))).collect(),
+            Ok(Some(events)) => events.into_iter().map(|event| write(&event.render(&self.id.to_string()))).collect(),
             Ok(None) => return None,
             Err(_) => sse::KEEPALIVE.to_owned(),
         };

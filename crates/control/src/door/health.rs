@@ -10,13 +10,13 @@ use crate::{Control, limits::HEALTH_MAX};
 pub async fn health(State(control): State<Control>) -> (StatusCode, Json<Health>) {
     let database = matches!(tokio::time::timeout(HEALTH_MAX, control.store.ping()).await, Ok(Ok(())));
     let host = tokio::time::timeout(HEALTH_MAX, control.host.status()).await.ok();
-    let word = |well: bool| if well { "ok" } else { "no answer" }.to_owned();
-    let isolation = host.as_ref().map_or("unknown", |status| status.tier.as_str());
-    let checks = [
-        ("database".to_owned(), word(database)),
-        ("host".to_owned(), word(host.is_some())),
-        ("isolation".to_owned(), isolation.to_owned()),
-    ];
+    let word = |well: bool| if well { "ok" } else { "no answer" };
+    let (machines, isolation) = match (control.host.is_here(), &host) {
+        (false, _) => ("none", "none"),
+        (true, host) => (word(host.is_some()), host.as_ref().map_or("unknown", |status| status.tier.as_str())),
+    };
+    let checks = [("database", word(database)), ("host", machines), ("isolation", isolation)];
+    let checks = checks.map(|(name, state)| (name.to_owned(), state.to_owned()));
     let (code, status) = if database && host.is_some() {
         (StatusCode::OK, "ok")
     } else {
@@ -28,6 +28,7 @@ pub async fn health(State(control): State<Control>) -> (StatusCode, Json<Health>
 /// Shows the version, and how strongly sandboxes are isolated from the host.
 pub async fn version(State(control): State<Control>) -> Json<Version> {
     let tier = tokio::time::timeout(HEALTH_MAX, control.host.status()).await.ok().map(|status| status.tier);
+    let tier = tier.filter(|_| control.host.is_here());
     Json(Version {
         service: "pandastack".to_owned(),
         semver: env!("CARGO_PKG_VERSION").to_owned(),

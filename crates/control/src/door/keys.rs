@@ -48,7 +48,8 @@ pub async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn render(key: ListedKey, current: Option<&str>) -> ApiKey {
+/// Renders a key. `current` is the id of the request's own key.
+pub fn render(key: ListedKey, current: Option<&str>) -> ApiKey {
     let ListedKey { id, prefix, label, created_at_ns, created_by, last_used_at_ns, expires_at_ns } = key;
     ApiKey {
         current: current == Some(id.as_str()),

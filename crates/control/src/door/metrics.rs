@@ -55,6 +55,7 @@ pub async fn sandbox_series(
 ) -> Answer<Json<MetricSeries>> {
     let id = path.ok().and_then(|Path(id)| id.parse().ok()).ok_or_else(Fault::no_sandbox)?;
     visible(&control, &caller, id).await?;
+    control.need_host()?;
     let (span, step) = span(&uri, control.clock.now_ns())?;
     Ok(Json(render(span, step, control.usage.series.sandbox(id, span))))
 }
@@ -65,6 +66,7 @@ pub async fn overview(
     Authenticated(caller): Authenticated,
     uri: Uri,
 ) -> Answer<Json<MetricSeries>> {
+    control.need_host()?;
     let (span, step) = span(&uri, control.clock.now_ns())?;
     Ok(Json(render(span, step, control.usage.series.workspace(&caller.workspace, span))))
 }

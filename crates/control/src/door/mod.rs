@@ -2,6 +2,8 @@
 //! renders. No SQL, and no host calls except reads.
 
 mod audit;
+mod auth;
+mod billing;
 mod builds;
 mod caller;
 mod deliveries;
@@ -14,7 +16,9 @@ mod keys;
 mod lifecycle;
 mod me;
 mod metrics;
+mod orgs;
 mod ports;
+mod quotas;
 mod sandboxes;
 mod snapshots;
 mod stats;
@@ -28,7 +32,7 @@ mod webhooks;
 use axum::{
     Router,
     extract::DefaultBodyLimit,
-    routing::{delete, get, post},
+    routing::{delete, get, patch, post, put},
 };
 use pandastack_door::http::{Routes, frame, no_method, no_route};
 
@@ -42,7 +46,7 @@ pub fn router(control: Control) -> Router {
 
 /// The bare routes. A test compares them with the API document.
 pub fn routes() -> Routes<Control> {
-    Routes::new()
+    billing_routes(person_routes(Routes::new()))
         .route("/healthz", get(health::health))
         .route("/v1/healthz", get(health::health))
         .route("/version", get(health::version))
@@ -52,14 +56,14 @@ pub fn routes() -> Routes<Control> {
         .route("/openapi.json", get(docs::document))
         .route("/docs", get(docs::page))
         .route("/v1/me", get(me::me))
-        .route("/v1/me/tokens", get(tokens::refuse).post(tokens::refuse))
-        .route("/v1/me/tokens/{prefix}", delete(tokens::refuse))
+        .route("/v1/quotas", get(quotas::show))
         .route("/v1/api-keys", get(keys::list).post(keys::create))
         .route("/v1/api-keys/{key}", delete(keys::revoke))
         .route("/v1/metrics/overview", get(metrics::overview))
         .route("/v1/metrics/sandbox/{id}", get(metrics::sandbox_series))
         .route("/v1/stats/boot", get(stats::boot))
         .route("/v1/audit", get(trail::list))
+        .route("/v1/audit/export", get(trail::export))
         .route("/v1/templates", get(templates::list))
         .route("/v1/templates/{name}", get(templates::get).delete(templates::delete))
         .route("/v1/templates/build", post(builds::build).layer(DefaultBodyLimit::disable()))
@@ -100,4 +104,52 @@ pub fn routes() -> Routes<Control> {
         .route("/v1/webhooks/{webhook}/ping", post(webhooks::ping))
         .route("/v1/webhooks/{webhook}/deliveries", get(deliveries::list))
         .route("/v1/host/audit", get(audit::audit))
+}
+
+/// Adds the routes of persons: logins, their keys, and organisations.
+fn person_routes(routes: Routes<Control>) -> Routes<Control> {
+    routes
+        .route("/v1/me/tokens", get(tokens::list).post(tokens::create))
+        .route("/v1/me/tokens/{prefix}", delete(tokens::revoke))
+        .route("/v1/me/current-org", post(orgs::choose))
+        .route("/v1/auth", get(auth::methods))
+        .route("/v1/auth/setup", post(auth::set_up))
+        .route("/v1/auth/register", post(auth::register))
+        .route("/v1/auth/login", post(auth::log_in))
+        .route("/v1/auth/logout", post(auth::log_out))
+        .route("/v1/auth/sessions", get(auth::sessions))
+        .route("/v1/auth/sessions/{session}", delete(auth::end_session))
+        .route("/v1/auth/password", post(auth::change_password))
+        .route("/v1/auth/reset-request", post(auth::ask_reset))
+        .route("/v1/auth/reset", post(auth::reset))
+        .route("/v1/auth/oidc/start", get(auth::begin_oidc))
+        .route("/v1/auth/oidc/callback", get(auth::end_oidc))
+        .route("/v1/auth/oidc/token", post(auth::exchange))
+        .route("/v1/orgs", get(orgs::list).post(orgs::create))
+        .route("/v1/orgs/{org}", get(orgs::get).patch(orgs::rename).delete(orgs::delete))
+        .route("/v1/orgs/{org}/leave", post(orgs::leave))
+        .route("/v1/orgs/{org}/transfer", post(orgs::transfer))
+        .route("/v1/orgs/{org}/members", get(orgs::members).post(orgs::invite))
+        .route("/v1/orgs/{org}/members/{user}", patch(orgs::change_member).delete(orgs::remove_member))
+        .route("/v1/orgs/{org}/invites", get(orgs::invites))
+        .route("/v1/orgs/{org}/invites/{invite}", delete(orgs::withdraw))
+        .route("/v1/orgs/invites/{token}", get(orgs::show_invite))
+        .route("/v1/orgs/invites/{token}/accept", post(orgs::accept))
+}
+
+/// Adds the routes of prices, usage and bills.
+fn billing_routes(routes: Routes<Control>) -> Routes<Control> {
+    routes
+        .route("/v1/pricing", get(billing::pricing))
+        .route("/v1/billing", get(billing::show))
+        .route("/v1/billing/sync", post(billing::sync))
+        .route("/v1/usage", get(billing::usage))
+        .route("/v1/usage/export", get(billing::export))
+        .route("/v1/orgs/{org}/billing", get(billing::show_org))
+        .route("/v1/orgs/{org}/usage", get(billing::org_usage))
+        .route("/v1/orgs/{org}/usage/export", get(billing::export_org))
+        .route("/v1/orgs/{org}/budget", put(billing::set_budget).delete(billing::remove_budget))
+        .route("/v1/orgs/{org}/billing/checkout", post(billing::checkout))
+        .route("/v1/orgs/{org}/billing/portal", post(billing::portal))
+        .route("/v1/webhooks/stripe", post(billing::stripe_event))
 }

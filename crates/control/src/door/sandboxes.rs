@@ -1,14 +1,19 @@
 //! Sandboxes: create, list, get, delete.
 
-use axum::{Json, body::Body, extract::State, http::StatusCode};
-use pandastack_door::http::{Answer, SandboxPath, json_body};
-use pandastack_model::{Fault, SandboxState, Tier, VolumeAccess, VolumeMount};
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    http::{StatusCode, Uri},
+};
+use pandastack_door::http::{Answer, SandboxPath, json_body, query_value};
+use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState, Tier, VolumeAccess, VolumeMount};
 use pandastack_wire_public::{
     CreateSandbox, CreateSandboxSpec, Sandbox, VolumeAttachment, egress_list, rfc3339, visible_metadata,
 };
 
 use super::caller::Authenticated;
-use crate::{Control, app::public_boot_mode, store::Intent};
+use crate::{Control, app::public_boot_mode, limits::SANDBOXES_LISTED_MAX, store::Intent};
 
 /// Creates a sandbox and answers when it is usable.
 pub async fn create(
@@ -21,9 +26,32 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(render(intent))))
 }
 
-/// Lists the caller's sandboxes, newest first.
-pub async fn list(State(control): State<Control>, Authenticated(caller): Authenticated) -> Answer<Json<Vec<Sandbox>>> {
-    let intents = control.store.list(&caller.workspace).await.map_err(Fault::from)?;
+/// Lists the caller's sandboxes, newest first: all, or a page of them.
+pub async fn list(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+) -> Answer<Json<Vec<Sandbox>>> {
+    let text = |name| query_value(&uri, name).filter(|text| !text.is_empty());
+    let bad =
+        |name: &str, rule: &str| Fault::new(FaultKind::Caller, "sandbox.bad_page", format!("{name} must be {rule}"));
+    let limit: Option<u64> =
+        text("limit").map(|limit| limit.parse()).transpose().map_err(|_| bad("limit", "a number"))?;
+    let after: Option<SandboxId> = text("after").map(|id| id.parse()).transpose().map_err(|_| bad("after", "an id"))?;
+    let found = match (limit, after) {
+        (None, None) => control.store.list(&caller.workspace).await,
+        (limit, after) => {
+            let limit = limit.unwrap_or(SANDBOXES_LISTED_MAX).clamp(1, SANDBOXES_LISTED_MAX);
+            let page = control.store.list_page(&caller.workspace, after, limit).await;
+            // Without this check, the page after a deleted sandbox would look like the end.
+            if let Some(after) = after.filter(|_| page.as_ref().is_ok_and(Vec::is_empty)) {
+                let known = control.store.state(&caller.workspace, after).await.map_err(Fault::from)?;
+                known.ok_or_else(Fault::no_sandbox)?;
+            }
+            page
+        }
+    };
+    let intents = found.map_err(Fault::from)?;
     Ok(Json(intents.into_iter().map(render).collect()))
 }
 

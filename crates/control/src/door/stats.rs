@@ -1,7 +1,7 @@
 //! Boot times of the caller's sandboxes.
 
 use axum::{Json, extract::State, http::Uri};
-use pandastack_door::http::query_value;
+use pandastack_door::http::{Answer, query_value};
 use pandastack_wire_public::BootStats;
 
 use super::caller::Authenticated;
@@ -11,7 +11,14 @@ use crate::{Control, limits::BOOTS_PER_WORKSPACE_MAX};
 const RECENT: usize = 50;
 
 /// Summarizes the last boots.
-pub async fn boot(State(control): State<Control>, Authenticated(caller): Authenticated, uri: Uri) -> Json<BootStats> {
+pub async fn boot(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+) -> Answer<Json<BootStats>> {
+    // Boots are in the memory of the server with the host.
+    control.need_host()?;
     let limit = query_value(&uri, "limit").and_then(|limit| limit.parse().ok()).unwrap_or(RECENT);
-    Json(control.usage.boots.stats(&caller.workspace, limit.min(BOOTS_PER_WORKSPACE_MAX), control.clock.now_ns()))
+    let limit = limit.min(BOOTS_PER_WORKSPACE_MAX);
+    Ok(Json(control.usage.boots.stats(&caller.workspace, limit, control.clock.now_ns())))
 }

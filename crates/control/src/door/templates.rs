@@ -17,7 +17,7 @@ use super::caller::Authenticated;
 use crate::{Control, build::TemplateSettings, store};
 
 /// Lists every template: the host's, then the caller's, each by name. A bare array, because a
-/// published client needs one.
+/// published client needs one. A server without a host lists only the caller's.
 pub async fn list(State(control): State<Control>, Authenticated(caller): Authenticated) -> Answer<Json<Vec<Template>>> {
     let mut templates: Vec<_> = control.host.templates().await.into_iter().map(global).collect();
     templates.sort_by(|a, b| a.name.cmp(&b.name));
@@ -36,6 +36,7 @@ pub async fn get(
     if let Some(own) = control.store.find_template(&caller.workspace, &name).await.map_err(Fault::from)? {
         return Ok(Json(render(own)));
     }
+    control.need_host()?;
     let found = control.host.templates().await.into_iter().find(|template| template.name == name);
     Ok(Json(global(found.ok_or_else(missing)?)))
 }

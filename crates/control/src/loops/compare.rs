@@ -7,7 +7,10 @@ use pandastack_model::{EventKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::SandboxView;
 use serde_json::json;
 
-use super::listen::{delete_sandbox, write_state};
+use super::{
+    lease::renew_host,
+    listen::{delete_sandbox, write_state},
+};
 use crate::{Control, store::StoreError};
 
 const GONE: &str = "the sandbox's machine no longer exists on the host";
@@ -59,6 +62,11 @@ pub async fn compare(control: &Control) -> Result<(), StoreError> {
 /// Reconciles while requests are served. `creating` rows belong to the requests that create them,
 /// and a sandbox that is missing on the host was removed.
 pub async fn catch_up(control: &Control) -> Result<(), StoreError> {
+    // After a long pause the rows may be those of another host's sandboxes.
+    if !renew_host(control).await? {
+        tracing::error!("another host has this database now; its sandboxes are left alone");
+        return Ok(());
+    }
     // Read the rows first: a sandbox that has a row and is not on the host afterwards was removed.
     let rows = control.store.all_states().await?;
     let seen = seen(control).await;

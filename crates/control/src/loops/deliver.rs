@@ -1,22 +1,31 @@
 //! Starts the due deliveries of the outbox within the limits of webhook, workspace and server.
-//! Never waits for a delivery.
+//! Never waits for a delivery. One server at a time does it, so that no event is sent by two.
 
-use crate::{Control, limits::WEBHOOK_LOOK_EVERY, store::StoreError};
+use super::lease::WorkLease;
+use crate::{
+    Control,
+    limits::{WEBHOOK_LEASE, WEBHOOK_LOOK_EVERY},
+    store::StoreError,
+};
 
 /// Starts deliveries until shutdown.
 pub async fn deliver(control: Control) {
     let (token, bell) = (control.scope.token(), control.store.outbox());
+    let mut lease = WorkLease::new("webhooks", WEBHOOK_LEASE);
     loop {
-        if let Err(error) = start_due(&control).await {
+        if lease.keep(&control).await
+            && let Err(error) = start_due(&control).await
+        {
             tracing::error!(%error, cause = ?std::error::Error::source(&error), "could not read the outbox");
         }
         tokio::select! {
             biased;
-            () = token.cancelled() => return,
+            () = token.cancelled() => break,
             () = bell.notified() => {}
             () = tokio::time::sleep(WEBHOOK_LOOK_EVERY) => {}
         }
     }
+    lease.give_up(&control).await;
 }
 
 async fn start_due(control: &Control) -> Result<(), StoreError> {

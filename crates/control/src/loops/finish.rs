@@ -29,7 +29,7 @@ pub async fn finish(control: &Control) -> Result<(), StoreError> {
         match (unfinished, control.remove_volume_disk(volume.id).await) {
             (_, Ok(())) => {}
             (UnfinishedOperation::Delete, Err(fault)) if fault.code == ATTACHED => {
-                control.store.show_volume(volume.id, volume.size).await?;
+                control.store.show_volume(volume.id, volume.size, control.clock.now_ns()).await?;
             }
             (UnfinishedOperation::Make | UnfinishedOperation::Delete, Err(fault)) => {
                 tracing::warn!(volume = %volume.id, %fault, "could not remove an unfinished volume");

@@ -138,7 +138,7 @@ mod tests {
             volume_names: Vec::new(),
             from_snapshot: Some("s".into()),
             lineage: Lineage::default(),
-            size: MachineSize { cpus: 2, memory_mib: 512 },
+            size: MachineSize { cpus: 2, memory_mib: 512, disk_mib: 1024 },
             state: SandboxState::Running,
             observed: StartReport::default(),
         }

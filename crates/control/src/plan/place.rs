@@ -106,7 +106,8 @@ fn begin(view: &PlacementState, start: SandboxSource) -> Result<SandboxStart, Fa
         SandboxSource::Template(name) => {
             let known = view.templates.iter().find(|template| template.name == name.as_str());
             let known = known.ok_or_else(|| unknown_template(view, name.as_str()))?;
-            let size = MachineSize { cpus: u32::from(known.cpus), memory_mib: known.memory_mib };
+            let size =
+                MachineSize { cpus: u32::from(known.cpus), memory_mib: known.memory_mib, disk_mib: known.disk_mib };
             Ok(SandboxStart { template: name, origin: SandboxOrigin::Template, size, from_snapshot: None })
         }
         // The template may be deleted by now; the layer contains everything.
@@ -197,7 +198,7 @@ mod tests {
             workspace: WorkspaceId("w".into()),
             sandbox: SandboxId::random(),
             template: "gone".parse().unwrap(),
-            size: MachineSize { cpus: 7, memory_mib: 77 },
+            size: MachineSize { cpus: 7, memory_mib: 77, disk_mib: 777 },
             own: ByteSize::new(1),
             created_at_ns: 0,
         };

@@ -1,8 +1,8 @@
 //! Requests with an idempotency key: the request, its response, and the resources it made.
 
+use pandastack_database::{DatabaseRow, query};
 use pandastack_door::{AttemptState, IdempotencyKey};
 use pandastack_wire_fleet::WorkspaceId;
-use sqlx::Row;
 
 use super::{Store, StoreError, failed, to_sql};
 use crate::limits::{ATTEMPT_BYTES_PER_WORKSPACE_MAX, ATTEMPTS_PER_WORKSPACE_MAX};
@@ -58,27 +58,27 @@ impl Store {
         let IdempotencyKey { workspace, key } = attempt;
         // Take the write lock at once: a transaction that reads first fails, instead of waiting,
         // while another writer is active.
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin an attempt"))?;
-        sqlx::query("DELETE FROM attempt WHERE created_at < ? AND status IS NOT NULL")
+        let mut tx = self.begin_in(workspace, "begin an attempt").await?;
+        query("DELETE FROM attempt WHERE created_at < ? AND status IS NOT NULL")
             .bind(to_sql(forget_before_ns))
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("delete old attempts"))?;
         let insert = "INSERT INTO attempt (workspace, key, digest, created_at) VALUES (?, ?, ?, ?)
                       ON CONFLICT (workspace, key) DO NOTHING";
-        let done = sqlx::query(insert)
+        let done = query(insert)
             .bind(&workspace.0)
             .bind(key)
             .bind(digest)
             .bind(to_sql(now_ns))
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("reserve an idempotency key"))?;
-        let begun = if done.rows_affected() == 1 {
+        let begun = if done == 1 {
             AttemptState::New
         } else {
             let sql = "SELECT digest, status, answer FROM attempt WHERE workspace = ? AND key = ?";
-            let row = sqlx::query(sql).bind(&workspace.0).bind(key).fetch_one(&mut *tx).await;
+            let row = query(sql).bind(&workspace.0).bind(key).fetch_one(&mut tx).await;
             read(&row.map_err(failed("look up an idempotency key"))?, digest)?
         };
         tx.commit().await.map_err(failed("commit an attempt"))?;
@@ -93,16 +93,14 @@ impl Store {
         ids: &[String],
     ) -> Result<(), StoreError> {
         for id in ids {
-            sqlx::query(
-                "INSERT INTO attempt_made (workspace, key, kind, id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            )
-            .bind(&attempt.workspace.0)
-            .bind(&attempt.key)
-            .bind(made.as_str())
-            .bind(id)
-            .execute(&self.pool)
-            .await
-            .map_err(failed("record what an attempt creates"))?;
+            query("INSERT INTO attempt_made (workspace, key, kind, id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING")
+                .bind(&attempt.workspace.0)
+                .bind(&attempt.key)
+                .bind(made.as_str())
+                .bind(id)
+                .execute(&self.database)
+                .await
+                .map_err(failed("record what an attempt creates"))?;
         }
         Ok(())
     }
@@ -115,19 +113,19 @@ impl Store {
         body: Option<&[u8]>,
     ) -> Result<(), StoreError> {
         let IdempotencyKey { workspace, key } = attempt;
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin to store a response"))?;
-        sqlx::query("UPDATE attempt SET status = ?, answer = ? WHERE workspace = ? AND key = ?")
+        let mut tx = self.begin_in(workspace, "begin to store a response").await?;
+        query("UPDATE attempt SET status = ?, answer = ? WHERE workspace = ? AND key = ?")
             .bind(i64::from(status))
             .bind(body)
             .bind(&workspace.0)
             .bind(key)
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("store a response"))?;
-        sqlx::query("DELETE FROM attempt_made WHERE workspace = ? AND key = ?")
+        query("DELETE FROM attempt_made WHERE workspace = ? AND key = ?")
             .bind(&workspace.0)
             .bind(key)
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("delete the record of what an attempt created"))?;
         // Newest first: delete the entries past the limit of number or of bytes.
@@ -138,12 +136,12 @@ impl Store {
                              FROM attempt WHERE workspace = ?
                              WINDOW newest AS (ORDER BY created_at DESC, key ROWS UNBOUNDED PRECEDING)) AS ranked
                          WHERE number > ? OR bytes > ?)";
-        sqlx::query(prune)
+        query(prune)
             .bind(&workspace.0)
             .bind(&workspace.0)
             .bind(to_sql(ATTEMPTS_PER_WORKSPACE_MAX))
             .bind(to_sql(ATTEMPT_BYTES_PER_WORKSPACE_MAX))
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("delete old responses"))?;
         tx.commit().await.map_err(failed("commit a response"))
@@ -155,10 +153,10 @@ impl Store {
             "DELETE FROM attempt WHERE workspace = ? AND key = ?",
             "DELETE FROM attempt_made WHERE workspace = ? AND key = ?",
         ] {
-            sqlx::query(sql)
+            query(sql)
                 .bind(&attempt.workspace.0)
                 .bind(&attempt.key)
-                .execute(&self.pool)
+                .execute(&self.database)
                 .await
                 .map_err(failed("free an idempotency key"))?;
         }
@@ -167,8 +165,8 @@ impl Store {
 
     /// Lists interrupted requests with the resources that they may have made.
     pub async fn unfinished_attempts(&self) -> Result<Vec<(IdempotencyKey, Vec<(ResourceKind, String)>)>, StoreError> {
-        let rows = sqlx::query("SELECT workspace, key FROM attempt WHERE status IS NULL")
-            .fetch_all(&self.pool)
+        let rows = query("SELECT workspace, key FROM attempt WHERE status IS NULL")
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list unfinished attempts"))?;
         let mut found = Vec::new();
@@ -178,13 +176,13 @@ impl Store {
                 workspace: WorkspaceId(row.try_get("workspace").map_err(&bad)?),
                 key: row.try_get("key").map_err(&bad)?,
             };
-            let made = sqlx::query("SELECT kind, id FROM attempt_made WHERE workspace = ? AND key = ?")
+            let made = query("SELECT kind, id FROM attempt_made WHERE workspace = ? AND key = ?")
                 .bind(&attempt.workspace.0)
                 .bind(&attempt.key)
-                .fetch_all(&self.pool)
+                .fetch_all(&self.database)
                 .await
                 .map_err(failed("list what an attempt created"))?;
-            let read = |row: &sqlx::sqlite::SqliteRow| {
+            let read = |row: &DatabaseRow| {
                 let (kind, id): (String, String) = (row.try_get("kind").ok()?, row.try_get("id").ok()?);
                 Some((ResourceKind::from_str(&kind)?, id))
             };
@@ -194,7 +192,7 @@ impl Store {
     }
 }
 
-fn read(row: &sqlx::sqlite::SqliteRow, digest: &str) -> Result<AttemptState, StoreError> {
+fn read(row: &DatabaseRow, digest: &str) -> Result<AttemptState, StoreError> {
     let bad = failed("read an attempt");
     let known: String = row.try_get("digest").map_err(&bad)?;
     let status: Option<i64> = row.try_get("status").map_err(&bad)?;

@@ -1,8 +1,8 @@
 //! Builds of templates, and the resources that they hold on the host.
 
+use pandastack_database::{DatabaseRow, query, query_built, query_scalar};
 use pandastack_model::{BuildId, LayerId, SandboxId, TemplateName, VolumeId};
 use pandastack_wire_fleet::WorkspaceId;
-use sqlx::sqlite::SqliteRow;
 
 use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
 
@@ -90,14 +90,14 @@ const UNFINISHED: &str = "status NOT IN ('done', 'failed')";
 impl Store {
     /// Records an accepted build.
     pub async fn begin_build(&self, build: &BuildRow, under_way_max: u64) -> Result<BuildAdded, StoreError> {
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a build"))?;
+        let mut tx = self.begin_in(&build.workspace, "begin a build").await?;
         let sql = format!(
-            "SELECT COUNT(*) AS held, COALESCE(SUM(name = ?), 0) AS twins FROM build WHERE workspace = ? AND {UNFINISHED}"
+            "SELECT COUNT(*) AS held, COALESCE(SUM(CASE WHEN name = ? THEN 1 ELSE 0 END), 0) AS twins FROM build WHERE workspace = ? AND {UNFINISHED}"
         );
-        let row = sqlx::query(sqlx::AssertSqlSafe(sql))
+        let row = query_built(sql)
             .bind(build.name.as_str())
             .bind(&build.workspace.0)
-            .fetch_one(&mut *tx)
+            .fetch_one(&mut tx)
             .await
             .map_err(failed("count builds"))?;
         if column::<i64>(&row, "twins")? > 0 {
@@ -109,7 +109,7 @@ impl Store {
         let sql =
             "INSERT INTO build (id, workspace, name, status, size_mb, cpus, memory_mib, bytes, image_ref, started_at)
                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        sqlx::query(sql)
+        query(sql)
             .bind(build.id.to_string())
             .bind(&build.workspace.0)
             .bind(build.name.as_str())
@@ -120,7 +120,7 @@ impl Store {
             .bind(build.bytes.map(to_sql))
             .bind(&build.image_ref)
             .bind(to_sql(build.started_at_ns))
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("record a build"))?;
         tx.commit().await.map_err(failed("commit a build"))?;
@@ -129,10 +129,10 @@ impl Store {
 
     /// Records the progress of a build.
     pub async fn mark_build(&self, id: BuildId, status: BuildStatus) -> Result<(), StoreError> {
-        sqlx::query("UPDATE build SET status = ? WHERE id = ?")
+        query("UPDATE build SET status = ? WHERE id = ?")
             .bind(status.as_str())
             .bind(id.to_string())
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map(drop)
             .map_err(failed("record a build's status"))
@@ -140,11 +140,11 @@ impl Store {
 
     /// Records why a build failed.
     pub async fn fail_build(&self, id: BuildId, error: &str, now_ns: u64) -> Result<(), StoreError> {
-        sqlx::query("UPDATE build SET status = 'failed', error = ?, ended_at = ? WHERE id = ? AND status <> 'done'")
+        query("UPDATE build SET status = 'failed', error = ?, ended_at = ? WHERE id = ? AND status <> 'done'")
             .bind(error)
             .bind(to_sql(now_ns))
             .bind(id.to_string())
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map(drop)
             .map_err(failed("record a failed build"))
@@ -152,10 +152,10 @@ impl Store {
 
     /// Finds one build of a workspace.
     pub async fn find_build(&self, workspace: &WorkspaceId, id: BuildId) -> Result<Option<BuildRow>, StoreError> {
-        let row = sqlx::query("SELECT * FROM build WHERE id = ? AND workspace = ?")
+        let row = query("SELECT * FROM build WHERE id = ? AND workspace = ?")
             .bind(id.to_string())
             .bind(&workspace.0)
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("find a build"))?;
         row.as_ref().map(read).transpose()
@@ -163,9 +163,9 @@ impl Store {
 
     /// Lists a workspace's builds, newest first.
     pub async fn list_builds(&self, workspace: &WorkspaceId) -> Result<Vec<BuildRow>, StoreError> {
-        let rows = sqlx::query("SELECT * FROM build WHERE workspace = ? ORDER BY started_at DESC, id")
+        let rows = query("SELECT * FROM build WHERE workspace = ? ORDER BY started_at DESC, id")
             .bind(&workspace.0)
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list builds"))?;
         rows.iter().map(read).collect()
@@ -174,10 +174,7 @@ impl Store {
     /// Lists every build that has not ended.
     pub async fn unfinished_builds(&self) -> Result<Vec<BuildRow>, StoreError> {
         let sql = format!("SELECT * FROM build WHERE {UNFINISHED}");
-        let rows = sqlx::query(sqlx::AssertSqlSafe(sql))
-            .fetch_all(&self.pool)
-            .await
-            .map_err(failed("list unfinished builds"))?;
+        let rows = query_built(sql).fetch_all(&self.database).await.map_err(failed("list unfinished builds"))?;
         rows.iter().map(read).collect()
     }
 
@@ -185,11 +182,11 @@ impl Store {
     pub async fn forget_old_builds(&self, workspace: &WorkspaceId, kept: u64) -> Result<Vec<BuildId>, StoreError> {
         let sql = "DELETE FROM build WHERE workspace = ? AND status IN ('done', 'failed') AND id NOT IN
                    (SELECT id FROM build WHERE workspace = ? ORDER BY started_at DESC, id LIMIT ?) RETURNING id";
-        let gone: Vec<String> = sqlx::query_scalar(sql)
+        let gone: Vec<String> = query_scalar(sql)
             .bind(&workspace.0)
             .bind(&workspace.0)
             .bind(to_sql(kept))
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
             .map_err(failed("delete old builds"))?;
         Ok(gone.iter().filter_map(|id| id.parse().ok()).collect())
@@ -197,11 +194,11 @@ impl Store {
 
     /// Records a resource that is about to be made for a build.
     pub async fn hold(&self, build: BuildId, holding: BuildResource) -> Result<(), StoreError> {
-        sqlx::query("INSERT INTO build_holding (id, kind, build) VALUES (?, ?, ?)")
+        query("INSERT INTO build_holding (id, kind, build) VALUES (?, ?, ?)")
             .bind(holding.id())
             .bind(holding.kind())
             .bind(build.to_string())
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map(drop)
             .map_err(failed("record a resource of a build"))
@@ -209,9 +206,9 @@ impl Store {
 
     /// Forgets a resource that was removed.
     pub async fn forget_resource(&self, holding: BuildResource) -> Result<(), StoreError> {
-        sqlx::query("DELETE FROM build_holding WHERE id = ?")
+        query("DELETE FROM build_holding WHERE id = ?")
             .bind(holding.id())
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map(drop)
             .map_err(failed("delete the record of a build's resource"))
@@ -222,17 +219,17 @@ impl Store {
         let sql = "SELECT id, kind FROM build_holding WHERE ? IS NULL OR build = ?
                    ORDER BY CASE kind WHEN 'sandbox' THEN 0 ELSE 1 END, id";
         let build = build.map(|build| build.to_string());
-        let rows = sqlx::query(sql)
+        let rows = query(sql)
             .bind(&build)
             .bind(&build)
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list the resources of builds"))?;
         rows.iter().map(read_holding).collect()
     }
 }
 
-fn read_holding(row: &SqliteRow) -> Result<BuildResource, StoreError> {
+fn read_holding(row: &DatabaseRow) -> Result<BuildResource, StoreError> {
     let id: String = column(row, "id")?;
     let kind: String = column(row, "kind")?;
     let corrupt = || StoreError::Corrupt { id: id.clone(), field: "kind" };
@@ -244,7 +241,7 @@ fn read_holding(row: &SqliteRow) -> Result<BuildResource, StoreError> {
     }
 }
 
-fn read(row: &SqliteRow) -> Result<BuildRow, StoreError> {
+fn read(row: &DatabaseRow) -> Result<BuildRow, StoreError> {
     let id: String = column(row, "id")?;
     let corrupt = |field| StoreError::Corrupt { id: id.clone(), field };
     let text = |name| column::<String>(row, name);

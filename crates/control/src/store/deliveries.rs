@@ -1,9 +1,9 @@
 //! Deliveries: the pending ones, their results, and a bounded history.
 
+use pandastack_database::{DatabaseRow, Transaction, WriteLock, query, query_scalar};
 use pandastack_model::{DeliveryId, EventId, WebhookId};
 use pandastack_wire_fleet::WorkspaceId;
 use serde::{Deserialize, Serialize};
-use sqlx::{SqliteConnection, sqlite::SqliteRow};
 
 use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
 use crate::limits::{WEBHOOK_ATTEMPTS_KEPT_MAX, WEBHOOK_DEAD_KEPT_MAX, WEBHOOK_DELIVERED_KEPT_MAX};
@@ -84,12 +84,12 @@ impl Store {
         let sql = "SELECT id, workspace, failing_since FROM webhook WHERE enabled AND EXISTS (
                        SELECT 1 FROM webhook_delivery AS due
                        WHERE due.webhook = webhook.id AND due.status = 'pending' AND due.next_at <= ?)";
-        let rows = sqlx::query(sql)
+        let rows = query(sql)
             .bind(to_sql(now_ns))
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list webhooks with deliveries"))?;
-        let due = |row: &SqliteRow| {
+        let due = |row: &DatabaseRow| {
             let id: String = column(row, "id")?;
             Ok(DueWebhook {
                 id: id.parse().map_err(|_| StoreError::Corrupt { id, field: "id" })?,
@@ -111,11 +111,11 @@ impl Store {
     ) -> Result<Vec<DeliveryId>, StoreError> {
         let sql = "SELECT id FROM webhook_delivery WHERE webhook = ? AND status = 'pending' AND next_at <= ?
                    ORDER BY next_at, sequence LIMIT ?";
-        let ids: Vec<String> = sqlx::query_scalar(sql)
+        let ids: Vec<String> = query_scalar(sql)
             .bind(webhook.to_string())
             .bind(to_sql(now_ns))
             .bind(to_sql(count as u64))
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list due deliveries"))?;
         ids.into_iter().map(|id| id.parse().map_err(|_| StoreError::Corrupt { id, field: "id" })).collect()
@@ -123,10 +123,10 @@ impl Store {
 
     /// Reads a delivery if it is still due.
     pub async fn due_delivery(&self, id: DeliveryId, now_ns: u64) -> Result<Option<DeliveryRow>, StoreError> {
-        let row = sqlx::query("SELECT * FROM webhook_delivery WHERE id = ? AND status = 'pending' AND next_at <= ?")
+        let row = query("SELECT * FROM webhook_delivery WHERE id = ? AND status = 'pending' AND next_at <= ?")
             .bind(id.to_string())
             .bind(to_sql(now_ns))
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("read a due delivery"))?;
         row.as_ref().map(read).transpose()
@@ -144,24 +144,28 @@ impl Store {
         let mut attempts = delivery.attempts.clone();
         attempts.push(attempt);
         attempts.drain(..attempts.len().saturating_sub(WEBHOOK_ATTEMPTS_KEPT_MAX));
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin an attempt"))?;
+        let mut tx = self
+            .database
+            .begin_write(WriteLock::on("webhook", &delivery.webhook.to_string()))
+            .await
+            .map_err(failed("begin an attempt"))?;
         let finished = (verdict.stage != DeliveryStage::Pending).then(|| to_sql(at_ns));
         let sql = "UPDATE webhook_delivery SET status = ?, tries = ?, next_at = ?, finished_at = ?, attempts = ?
                    WHERE id = ?";
-        sqlx::query(sql)
+        query(sql)
             .bind(word(verdict.stage))
             .bind(i64::from(verdict.tries))
             .bind(to_sql(verdict.next_at_ns))
             .bind(finished)
             .bind(serde_json::to_string(&attempts).expect("plain values are always JSON"))
             .bind(delivery.id.to_string())
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("record an attempt"))?;
-        sqlx::query("UPDATE webhook SET failing_since = ? WHERE id = ?")
+        query("UPDATE webhook SET failing_since = ? WHERE id = ?")
             .bind(verdict.failing_since_ns.map(to_sql))
             .bind(delivery.webhook.to_string())
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("record a webhook's health"))?;
         if let Some(reason) = &verdict.disable {
@@ -191,13 +195,13 @@ impl Store {
             DeliveryFilter::Delivered => (Some(DeliveryStage::Delivered), None),
             DeliveryFilter::Dead => (Some(DeliveryStage::Dead), None),
         };
-        let rows = sqlx::query(sql)
+        let rows = query(sql)
             .bind(&workspace.0)
             .bind(webhook.map(|webhook| webhook.to_string()))
             .bind(status.map(word))
             .bind(tried)
             .bind(to_sql(count as u64))
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list deliveries"))?;
         rows.iter().map(read).collect()
@@ -209,10 +213,10 @@ impl Store {
         workspace: &WorkspaceId,
         id: DeliveryId,
     ) -> Result<Option<DeliveryRow>, StoreError> {
-        let row = sqlx::query("SELECT * FROM webhook_delivery WHERE id = ? AND workspace = ?")
+        let row = query("SELECT * FROM webhook_delivery WHERE id = ? AND workspace = ?")
             .bind(id.to_string())
             .bind(&workspace.0)
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("find a delivery"))?;
         row.as_ref().map(read).transpose()
@@ -222,10 +226,10 @@ impl Store {
     pub async fn requeue(&self, id: DeliveryId, now_ns: u64) -> Result<(), StoreError> {
         let sql =
             "UPDATE webhook_delivery SET status = 'pending', tries = 0, next_at = ?, finished_at = NULL WHERE id = ?";
-        sqlx::query(sql)
+        query(sql)
             .bind(to_sql(now_ns))
             .bind(id.to_string())
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map_err(failed("queue a delivery again"))?;
         self.outbox.notify_one();
@@ -234,8 +238,8 @@ impl Store {
 }
 
 /// Disables a webhook and marks its pending deliveries dead. They can be listed and replayed later.
-async fn disable(tx: &mut SqliteConnection, webhook: WebhookId, reason: &str, at_ns: u64) -> Result<(), StoreError> {
-    sqlx::query("UPDATE webhook SET enabled = FALSE, disabled_reason = ?, updated_at = ? WHERE id = ?")
+async fn disable(tx: &mut Transaction, webhook: WebhookId, reason: &str, at_ns: u64) -> Result<(), StoreError> {
+    query("UPDATE webhook SET enabled = FALSE, disabled_reason = ?, updated_at = ? WHERE id = ?")
         .bind(reason)
         .bind(to_sql(at_ns))
         .bind(webhook.to_string())
@@ -243,7 +247,7 @@ async fn disable(tx: &mut SqliteConnection, webhook: WebhookId, reason: &str, at
         .await
         .map_err(failed("disable a webhook"))?;
     let dead = "UPDATE webhook_delivery SET status = 'dead', finished_at = ? WHERE webhook = ? AND status = 'pending'";
-    sqlx::query(dead)
+    query(dead)
         .bind(to_sql(at_ns))
         .bind(webhook.to_string())
         .execute(&mut *tx)
@@ -254,13 +258,13 @@ async fn disable(tx: &mut SqliteConnection, webhook: WebhookId, reason: &str, at
 
 /// Removes the oldest ended deliveries. Dead ones have a limit of their own, so that successful
 /// deliveries do not displace them.
-async fn prune(tx: &mut SqliteConnection, webhook: WebhookId) -> Result<(), StoreError> {
+async fn prune(tx: &mut Transaction, webhook: WebhookId) -> Result<(), StoreError> {
     let kept = [(DeliveryStage::Delivered, WEBHOOK_DELIVERED_KEPT_MAX), (DeliveryStage::Dead, WEBHOOK_DEAD_KEPT_MAX)];
     for (stage, most) in kept {
         let sql = "DELETE FROM webhook_delivery WHERE id IN (
                        SELECT id FROM webhook_delivery WHERE webhook = ? AND status = ?
-                       ORDER BY finished_at DESC, sequence DESC LIMIT -1 OFFSET ?)";
-        sqlx::query(sql)
+                       ORDER BY finished_at DESC, sequence DESC LIMIT 1000000000 OFFSET ?)";
+        query(sql)
             .bind(webhook.to_string())
             .bind(word(stage))
             .bind(to_sql(most))
@@ -279,7 +283,7 @@ fn word(stage: DeliveryStage) -> &'static str {
     }
 }
 
-fn read(row: &SqliteRow) -> Result<DeliveryRow, StoreError> {
+fn read(row: &DatabaseRow) -> Result<DeliveryRow, StoreError> {
     let id: String = column(row, "id")?;
     let corrupt = |field| StoreError::Corrupt { id: id.clone(), field };
     let text = |name| column::<String>(row, name);

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use pandastack_database::{Column, DatabaseRow};
 use pandastack_model::{
     Egress, EgressRule, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, VolumeAccess, VolumeMount,
 };
 use pandastack_wire_fleet::{SandboxView, WorkspaceId};
 use serde::{Deserialize, Serialize};
-use sqlx::{Row, sqlite::SqliteRow};
 
 use super::{StoreError, failed, from_sql};
 
@@ -51,6 +51,8 @@ pub struct IdleLimit {
 pub struct MachineSize {
     pub cpus: u32,
     pub memory_mib: u64,
+    /// 0 if it is not known yet.
+    pub disk_mib: u64,
 }
 
 /// The host's report when the sandbox started. Empty until then.
@@ -64,7 +66,7 @@ pub struct StartReport {
 
 impl MachineSize {
     pub fn of(view: &SandboxView) -> Self {
-        Self { cpus: u32::from(view.cpus), memory_mib: view.memory_mib }
+        Self { cpus: u32::from(view.cpus), memory_mib: view.memory_mib, disk_mib: view.disk_mib }
     }
 }
 
@@ -116,19 +118,19 @@ pub(super) fn map_to_sql(map: &BTreeMap<String, String>) -> String {
 }
 
 /// Reads the state columns.
-pub(super) fn read_state(row: &SqliteRow) -> Result<SandboxState, StoreError> {
+pub(super) fn read_state(row: &DatabaseRow) -> Result<SandboxState, StoreError> {
     let status: String = column(row, "status")?;
     let known = SandboxState::from_name(&status, column(row, "status_reason")?);
     known.map_or_else(|| Err(StoreError::Corrupt { id: column(row, "id")?, field: "status" }), Ok)
 }
 
-pub(super) fn read_id(row: &SqliteRow) -> Result<SandboxId, StoreError> {
+pub(super) fn read_id(row: &DatabaseRow) -> Result<SandboxId, StoreError> {
     let text: String = column(row, "id")?;
     text.parse().map_err(|_| StoreError::Corrupt { id: text, field: "id" })
 }
 
 /// Reads the columns with the host's report.
-pub(super) fn read_observed(row: &SqliteRow) -> Result<StartReport, StoreError> {
+pub(super) fn read_observed(row: &DatabaseRow) -> Result<StartReport, StoreError> {
     Ok(StartReport {
         guest_ip: column(row, "guest_ip")?,
         boot_ms: column::<i64>(row, "boot_ms").map(from_sql)?,
@@ -138,7 +140,7 @@ pub(super) fn read_observed(row: &SqliteRow) -> Result<StartReport, StoreError> 
 }
 
 /// Reads a whole row.
-pub(super) fn read_intent(row: &SqliteRow) -> Result<Intent, StoreError> {
+pub(super) fn read_intent(row: &DatabaseRow) -> Result<Intent, StoreError> {
     let id = read_id(row)?;
     let number = |name| column::<i64>(row, name).map(from_sql);
     let (volumes, volume_names) = read_volumes(row, id)?;
@@ -151,20 +153,24 @@ pub(super) fn read_intent(row: &SqliteRow) -> Result<Intent, StoreError> {
         volume_names,
         from_snapshot: column(row, "from_snapshot")?,
         lineage: read_lineage(row, id)?,
-        size: MachineSize { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
+        size: read_size(row)?,
         state: read_state(row)?,
         observed: read_observed(row)?,
     })
 }
 
-pub(super) fn column<'r, T>(row: &'r SqliteRow, name: &'static str) -> Result<T, StoreError>
-where
-    T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
-{
+/// Reads the columns of a machine's size.
+pub(super) fn read_size(row: &DatabaseRow) -> Result<MachineSize, StoreError> {
+    let number = |name| column::<i64>(row, name).map(from_sql);
+    let cpus = u32::try_from(number("cpus")?).unwrap_or(1);
+    Ok(MachineSize { cpus, memory_mib: number("memory_mib")?, disk_mib: number("disk_mib")? })
+}
+
+pub(super) fn column<T: Column>(row: &DatabaseRow, name: &'static str) -> Result<T, StoreError> {
     row.try_get(name).map_err(failed("read a row"))
 }
 
-fn read_spec(row: &SqliteRow, id: SandboxId, volumes: Vec<VolumeMount>) -> Result<SandboxSpec, StoreError> {
+fn read_spec(row: &DatabaseRow, id: SandboxId, volumes: Vec<VolumeMount>) -> Result<SandboxSpec, StoreError> {
     let corrupt = |field| StoreError::Corrupt { id: id.to_string(), field };
     let map = |name| {
         let text: String = column(row, name)?;
@@ -195,7 +201,7 @@ pub(super) fn read_egress(text: Option<String>) -> Option<Egress> {
     rules.iter().map(|rule| rule.parse().ok()).collect::<Option<_>>().map(Egress::Only)
 }
 
-fn read_volumes(row: &SqliteRow, id: SandboxId) -> Result<(Vec<VolumeMount>, Vec<String>), StoreError> {
+fn read_volumes(row: &DatabaseRow, id: SandboxId) -> Result<(Vec<VolumeMount>, Vec<String>), StoreError> {
     let corrupt = || StoreError::Corrupt { id: id.to_string(), field: "volumes" };
     let text: String = column(row, "volumes")?;
     let kept: Vec<MountRow> = serde_json::from_str(&text).map_err(|_| corrupt())?;
@@ -207,7 +213,7 @@ fn read_volumes(row: &SqliteRow, id: SandboxId) -> Result<(Vec<VolumeMount>, Vec
     kept.into_iter().map(mount).collect::<Result<Vec<_>, _>>().map(|mounts| mounts.into_iter().unzip())
 }
 
-fn read_lineage(row: &SqliteRow, id: SandboxId) -> Result<Lineage, StoreError> {
+fn read_lineage(row: &DatabaseRow, id: SandboxId) -> Result<Lineage, StoreError> {
     let corrupt = |field| StoreError::Corrupt { id: id.to_string(), field };
     let parent: Option<String> = column(row, "parent")?;
     let index: Option<i64> = column(row, "fork_index")?;

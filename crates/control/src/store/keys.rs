@@ -1,10 +1,10 @@
 //! Workspaces and their API keys. Only the SHA-256 of a key is stored. A revoked key keeps its row,
 //! up to a limit.
 
+use pandastack_database::{DatabaseRow, query, query_as, query_scalar};
 use pandastack_wire_fleet::WorkspaceId;
-use sqlx::{Row, sqlite::SqliteRow};
 
-use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
+use super::{Revoked, Store, StoreError, failed, from_sql, intent::column, to_sql};
 
 /// The creator of a key that was made on the server itself.
 pub const OPERATOR: &str = "operator";
@@ -81,17 +81,17 @@ pub fn key_id(hash: &str) -> String {
 impl Store {
     /// Returns whether more than one workspace has a key, even a revoked or expired one.
     pub async fn has_several_workspaces(&self) -> Result<bool, StoreError> {
-        let sql = "SELECT COUNT(*) FROM (SELECT DISTINCT workspace FROM api_key LIMIT 2)";
-        let count: i64 = sqlx::query_scalar(sql).fetch_one(&self.pool).await.map_err(failed("count workspaces"))?;
+        let sql = "SELECT COUNT(*) FROM (SELECT DISTINCT workspace FROM api_key LIMIT 2) AS found";
+        let count: i64 = query_scalar(sql).fetch_one(&self.database).await.map_err(failed("count workspaces"))?;
         Ok(count > 1)
     }
 
     /// Finds a key by its hash.
     pub async fn key_by_hash(&self, hash: &str) -> Result<Option<KnownKey>, StoreError> {
         let found: Option<(String, Option<i64>, Option<i64>)> =
-            sqlx::query_as("SELECT workspace, expires_at, revoked_at FROM api_key WHERE hash = ?")
+            query_as("SELECT workspace, expires_at, revoked_at FROM api_key WHERE hash = ?")
                 .bind(hash)
-                .fetch_optional(&self.pool)
+                .fetch_optional(&self.database)
                 .await
                 .map_err(failed("look up a key"))?;
         Ok(found.map(|(workspace, expires_at, revoked_at)| KnownKey {
@@ -106,10 +106,10 @@ impl Store {
         let sql = "SELECT prefix FROM api_key
                    WHERE workspace = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)
                    ORDER BY created_at LIMIT 1";
-        sqlx::query_scalar(sql)
+        query_scalar(sql)
             .bind(&workspace.0)
             .bind(to_sql(now_ns))
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("look for a first key"))
     }
@@ -129,20 +129,20 @@ impl Store {
         now_ns: u64,
         limits: KeyLimits,
     ) -> Result<KeyAdded, StoreError> {
-        let mut tx = self.pool.begin().await.map_err(failed("begin a key"))?;
-        sqlx::query("INSERT INTO workspace (id, created_at) VALUES (?, ?) ON CONFLICT (id) DO NOTHING")
+        let mut tx = self.begin_in(workspace, "begin a key").await?;
+        query("INSERT INTO workspace (id, created_at) VALUES (?, ?) ON CONFLICT (id) DO NOTHING")
             .bind(&workspace.0)
             .bind(to_sql(now_ns))
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("create a workspace"))?;
-        // One statement counts and inserts, so concurrent callers cannot exceed the limit.
+        // The lock keeps concurrent callers from exceeding the limit.
         let insert = "INSERT INTO api_key (hash, id, prefix, workspace, label, created_at, expires_at, created_by)
                       SELECT ?, ?, ?, ?, ?, ?, ?, ?
                       WHERE (SELECT COUNT(*) FROM api_key WHERE workspace = ?
                              AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)) < ?
                       ON CONFLICT (hash) DO NOTHING";
-        let done = sqlx::query(insert)
+        let done = query(insert)
             .bind(key.hash)
             .bind(key_id(key.hash))
             .bind(key.prefix)
@@ -154,34 +154,34 @@ impl Store {
             .bind(&workspace.0)
             .bind(to_sql(now_ns))
             .bind(to_sql(limits.working_max))
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("create a key"))?;
         // Keep the operator's keys: the next start may be given a revoked one again.
         let ended = "DELETE FROM api_key WHERE hash IN (
                          SELECT hash FROM api_key WHERE workspace = ? AND created_by <> ?
                          AND (revoked_at IS NOT NULL OR expires_at <= ?)
-                         ORDER BY COALESCE(revoked_at, expires_at) DESC, id LIMIT -1 OFFSET ?)";
-        sqlx::query(ended)
+                         ORDER BY COALESCE(revoked_at, expires_at) DESC, id LIMIT 1000000000 OFFSET ?)";
+        query(ended)
             .bind(&workspace.0)
             .bind(OPERATOR)
             .bind(to_sql(now_ns))
             .bind(to_sql(limits.ended_max))
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("delete old keys"))?;
         tx.commit().await.map_err(failed("commit a key"))?;
-        Ok(if done.rows_affected() > 0 { KeyAdded::Yes } else { KeyAdded::Full })
+        Ok(if done > 0 { KeyAdded::Yes } else { KeyAdded::Full })
     }
 
     /// Lists the keys of a workspace that are not revoked, newest first.
     pub async fn list_keys(&self, workspace: &WorkspaceId, limit: u64) -> Result<Vec<ListedKey>, StoreError> {
         let sql = "SELECT * FROM api_key WHERE workspace = ? AND revoked_at IS NULL
                    ORDER BY created_at DESC, id LIMIT ?";
-        let rows = sqlx::query(sql)
+        let rows = query(sql)
             .bind(&workspace.0)
             .bind(to_sql(limit))
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list keys"))?;
         rows.iter().map(read).collect()
@@ -195,15 +195,15 @@ impl Store {
         last: LastKey,
         now_ns: u64,
     ) -> Result<KeyRevoked, StoreError> {
-        // One statement checks for another key and updates, so two callers cannot revoke the last
-        // two keys.
+        // The lock keeps two callers from revoking the last two keys.
+        let mut tx = self.begin_in(workspace, "begin a revocation").await?;
         let revoke = "UPDATE api_key SET revoked_at = ?
                       WHERE workspace = ? AND (id = ? OR prefix = ?) AND revoked_at IS NULL
                       AND (? OR EXISTS (
                           SELECT 1 FROM api_key WHERE workspace = ? AND id <> ? AND prefix <> ?
                           AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)))
                       RETURNING hash";
-        let hashes: Vec<String> = sqlx::query_scalar(revoke)
+        let hashes: Vec<String> = query_scalar(revoke)
             .bind(to_sql(now_ns))
             .bind(&workspace.0)
             .bind(name)
@@ -213,19 +213,22 @@ impl Store {
             .bind(name)
             .bind(name)
             .bind(to_sql(now_ns))
-            .fetch_all(&self.pool)
+            .fetch_all(&mut tx)
             .await
             .map_err(failed("revoke a key"))?;
         if !hashes.is_empty() {
+            let revoked: Vec<_> = hashes.iter().cloned().map(Revoked::Token).collect();
+            self.announce(&mut tx, &revoked, now_ns).await?;
+            tx.commit().await.map_err(failed("commit a revocation"))?;
             return Ok(KeyRevoked::Yes(hashes));
         }
         let sql = "SELECT COUNT(*) FROM api_key
                    WHERE workspace = ? AND (id = ? OR prefix = ?) AND revoked_at IS NULL";
-        let there: i64 = sqlx::query_scalar(sql)
+        let there: i64 = query_scalar(sql)
             .bind(&workspace.0)
             .bind(name)
             .bind(name)
-            .fetch_one(&self.pool)
+            .fetch_one(&mut tx)
             .await
             .map_err(failed("look for a key"))?;
         Ok(if there > 0 { KeyRevoked::Last } else { KeyRevoked::Missing })
@@ -233,19 +236,19 @@ impl Store {
 
     /// Records the use of a key.
     pub async fn touch_key(&self, hash: &str, now_ns: u64) -> Result<(), StoreError> {
-        sqlx::query("UPDATE api_key SET last_used_at = ? WHERE hash = ?")
+        query("UPDATE api_key SET last_used_at = ? WHERE hash = ?")
             .bind(to_sql(now_ns))
             .bind(hash)
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map(drop)
             .map_err(failed("record the use of a key"))
     }
 }
 
-fn read(row: &SqliteRow) -> Result<ListedKey, StoreError> {
+fn read(row: &DatabaseRow) -> Result<ListedKey, StoreError> {
     let text = |name| column::<String>(row, name);
-    let time = |name| row.try_get::<Option<i64>, _>(name).map_err(failed("read a key")).map(|at| at.map(from_sql));
+    let time = |name| row.try_get::<Option<i64>>(name).map_err(failed("read a key")).map(|at| at.map(from_sql));
     Ok(ListedKey {
         id: text("id")?,
         prefix: text("prefix")?,
@@ -259,6 +262,8 @@ fn read(row: &SqliteRow) -> Result<ListedKey, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use pandastack_database::DatabaseAddress;
+
     use super::*;
 
     const LIMITS: KeyLimits = KeyLimits { working_max: 3, ended_max: 2 };
@@ -278,7 +283,7 @@ mod tests {
     #[tokio::test]
     async fn keys_are_counted_and_the_last_one_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("c.db"), 1).await.unwrap();
+        let store = Store::open(&DatabaseAddress::File(folder.path().join("c.db")), 1).await.unwrap();
         for number in 1..=3 {
             assert_eq!(add(&store, "a", number, None, 1).await, KeyAdded::Yes);
         }
@@ -303,7 +308,7 @@ mod tests {
     #[tokio::test]
     async fn a_revoked_key_does_not_come_back_and_old_ones_are_forgotten() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("c.db"), 1).await.unwrap();
+        let store = Store::open(&DatabaseAddress::File(folder.path().join("c.db")), 1).await.unwrap();
         add(&store, "a", 1, None, 1).await;
         revoke(&store, "a", 1, LastKey::Revoke, 2).await;
         add(&store, "a", 1, None, 3).await;

@@ -1,9 +1,9 @@
 //! Families: which sandbox was forked from which. A deleted sandbox stays known while it has
 //! descendants, up to a limit.
 
+use pandastack_database::{Transaction, query};
 use pandastack_model::SandboxId;
 use pandastack_wire_fleet::WorkspaceId;
-use sqlx::SqliteConnection;
 
 use super::{
     Store, StoreError, failed, from_sql,
@@ -33,10 +33,10 @@ impl Store {
                    UNION ALL
                    SELECT id, parent, 'deleted', template, created_at, NULL, NULL FROM fork_ancestor WHERE workspace = ?
                    ORDER BY created_at, id";
-        let rows = sqlx::query(sql)
+        let rows = query(sql)
             .bind(&workspace.0)
             .bind(&workspace.0)
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list related sandboxes"))?;
         let relative = |row| {
@@ -59,25 +59,25 @@ impl Store {
 
 /// Keeps a sandbox that is about to be deleted, if it has children. Past the limit, those that were
 /// deleted first are dropped.
-pub(super) async fn keep_ancestor(tx: &mut SqliteConnection, id: SandboxId, now_ns: u64) -> Result<(), StoreError> {
+pub(super) async fn keep_ancestor(tx: &mut Transaction, id: SandboxId, now_ns: u64) -> Result<(), StoreError> {
     let keep = "INSERT INTO fork_ancestor (id, workspace, parent, template, created_at, deleted_at)
                 SELECT id, workspace, parent, template, created_at, ? FROM sandbox AS gone WHERE id = ? AND (
                     EXISTS (SELECT 1 FROM sandbox WHERE workspace = gone.workspace AND parent = gone.id) OR
                     EXISTS (SELECT 1 FROM fork_ancestor WHERE workspace = gone.workspace AND parent = gone.id))
                 ON CONFLICT (id) DO NOTHING";
-    let kept = sqlx::query(keep)
+    let kept = query(keep)
         .bind(to_sql(now_ns))
         .bind(id.to_string())
         .execute(&mut *tx)
         .await
         .map_err(failed("record an ancestor"))?;
-    if kept.rows_affected() == 0 {
+    if kept == 0 {
         return Ok(());
     }
     let drop_old = "DELETE FROM fork_ancestor WHERE id IN (
                         SELECT id FROM fork_ancestor WHERE workspace = (SELECT workspace FROM fork_ancestor WHERE id = ?)
-                        ORDER BY deleted_at DESC, id LIMIT -1 OFFSET ?)";
-    sqlx::query(drop_old)
+                        ORDER BY deleted_at DESC, id LIMIT 1000000000 OFFSET ?)";
+    query(drop_old)
         .bind(id.to_string())
         .bind(to_sql(ANCESTORS_PER_WORKSPACE_MAX))
         .execute(&mut *tx)
@@ -87,7 +87,7 @@ pub(super) async fn keep_ancestor(tx: &mut SqliteConnection, id: SandboxId, now_
 }
 
 /// Drops deleted ancestors that lost their last descendant with this sandbox.
-pub(super) async fn prune(tx: &mut SqliteConnection, gone: SandboxId) -> Result<(), StoreError> {
+pub(super) async fn prune(tx: &mut Transaction, gone: SandboxId) -> Result<(), StoreError> {
     // A kept ancestor has children. One without children lost the last of them to this delete, or
     // to an earlier pass of this loop.
     let leaves = "DELETE FROM fork_ancestor WHERE workspace = (SELECT workspace FROM deleted_sandbox WHERE id = ?) AND
@@ -96,8 +96,8 @@ pub(super) async fn prune(tx: &mut SqliteConnection, gone: SandboxId) -> Result<
                       NOT EXISTS (SELECT 1 FROM fork_ancestor AS child
                           WHERE child.workspace = fork_ancestor.workspace AND child.parent = fork_ancestor.id)";
     loop {
-        let pruned = sqlx::query(leaves).bind(gone.to_string()).execute(&mut *tx).await;
-        if pruned.map_err(failed("delete ancestors without descendants"))?.rows_affected() == 0 {
+        let pruned = query(leaves).bind(gone.to_string()).execute(&mut *tx).await;
+        if pruned.map_err(failed("delete ancestors without descendants"))? == 0 {
             return Ok(());
         }
     }

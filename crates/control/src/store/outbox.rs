@@ -2,11 +2,12 @@
 //! change that it announces, so that a crash loses nothing. After the commit the same event goes to
 //! the sandbox's event stream.
 
+use pandastack_database::{DatabaseRow, Target, Transaction, query, query_scalar};
 use pandastack_kit::trace;
 use pandastack_model::{DeliveryId, EventAudience, EventId, EventKind, SandboxId, WebhookId};
+use pandastack_wire_fleet::WorkspaceId;
 use pandastack_wire_public::{EventPattern, WebhookEvent};
 use serde_json::json;
-use sqlx::{Row, SqliteConnection};
 
 use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
 use crate::{
@@ -26,12 +27,10 @@ impl Store {
 
     async fn queue(&self, id: SandboxId, event: &SandboxEvent) -> Result<SubscriberFound, StoreError> {
         // Most workspaces have no webhook, and a read is cheaper than a write transaction.
-        let mut look = self.pool.acquire().await.map_err(failed("look for subscribers"))?;
-        if subscribers(&mut look, id, event.kind).await?.is_empty() {
+        if subscribers(&self.database, id, event.kind).await?.is_empty() {
             return Ok(SubscriberFound::Nothing);
         }
-        drop(look);
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin an event"))?;
+        let mut tx = self.begin_for(id, "begin an event").await?;
         let posted = post(&mut tx, id, event).await?;
         tx.commit().await.map_err(failed("commit an event"))?;
         Ok(posted)
@@ -76,7 +75,7 @@ impl PendingEvents {
 /// Makes the events of a new state. Compares it with the last announced state and replaces that, in
 /// the caller's transaction.
 pub(super) async fn announce(
-    tx: &mut SqliteConnection,
+    tx: &mut Transaction,
     id: SandboxId,
     now: LastingState,
     details: EventDetails<'_>,
@@ -86,7 +85,7 @@ pub(super) async fn announce(
     if events.is_empty() {
         return Ok(PendingEvents::default());
     }
-    sqlx::query("UPDATE sandbox SET announced = ? WHERE id = ?")
+    query("UPDATE sandbox SET announced = ? WHERE id = ?")
         .bind(now.as_str())
         .bind(id.to_string())
         .execute(&mut *tx)
@@ -103,7 +102,7 @@ pub(super) async fn announce(
 
 /// Makes the last event of a sandbox. Webhooks do not get it if the sandbox never ran.
 pub(super) async fn announce_end(
-    tx: &mut SqliteConnection,
+    tx: &mut Transaction,
     id: SandboxId,
     at_ns: u64,
     reason: Option<&'static str>,
@@ -118,8 +117,8 @@ pub(super) async fn announce_end(
 }
 
 /// Reads the last announced state.
-async fn announced(tx: &mut SqliteConnection, id: SandboxId) -> Result<Option<LastingState>, StoreError> {
-    let found: Option<Option<String>> = sqlx::query_scalar("SELECT announced FROM sandbox WHERE id = ?")
+async fn announced(tx: &mut Transaction, id: SandboxId) -> Result<Option<LastingState>, StoreError> {
+    let found: Option<Option<String>> = query_scalar("SELECT announced FROM sandbox WHERE id = ?")
         .bind(id.to_string())
         .fetch_optional(tx)
         .await
@@ -128,21 +127,41 @@ async fn announced(tx: &mut SqliteConnection, id: SandboxId) -> Result<Option<La
 }
 
 /// Queues a delivery for every webhook that subscribed to this event.
-async fn post(tx: &mut SqliteConnection, id: SandboxId, event: &SandboxEvent) -> Result<SubscriberFound, StoreError> {
-    let subscribers = subscribers(tx, id, event.kind).await?;
+async fn post(tx: &mut Transaction, id: SandboxId, event: &SandboxEvent) -> Result<SubscriberFound, StoreError> {
+    let subscribers = subscribers(&mut *tx, id, event.kind).await?;
+    queue(tx, &subscribers, event, &id.to_string()).await
+}
+
+/// Queues an event about a whole workspace.
+pub(super) async fn post_in(
+    tx: &mut Transaction,
+    workspace: &WorkspaceId,
+    event: &SandboxEvent,
+) -> Result<SubscriberFound, StoreError> {
+    let sql = "SELECT id, workspace, events FROM webhook WHERE workspace = ? AND enabled";
+    let rows = query(sql).bind(&workspace.0).fetch_all(&mut *tx).await.map_err(failed("find subscribers"))?;
+    queue(tx, &matching(&rows, event.kind)?, event, "").await
+}
+
+async fn queue(
+    tx: &mut Transaction,
+    subscribers: &[(WebhookId, String)],
+    event: &SandboxEvent,
+    sandbox: &str,
+) -> Result<SubscriberFound, StoreError> {
     let Some((_, workspace)) = subscribers.first() else { return Ok(SubscriberFound::Nothing) };
     let event_id = EventId::random();
     let sequence = next_sequence(tx, workspace).await?;
-    let body = render(id, workspace, (event_id, sequence), event);
+    let body = render(sandbox, workspace, (event_id, sequence), event);
     let cause = trace::here().map(|here| here.trace().to_string());
-    for (webhook, workspace) in &subscribers {
+    for (webhook, workspace) in subscribers {
         if is_full(tx, *webhook, event.kind).await? {
             count_dropped(tx, *webhook).await?;
             continue;
         }
         let sql = "INSERT INTO webhook_delivery (id, webhook, workspace, event_id, kind, sequence, body, status, tries,
                        next_at, created_at, attempts, cause) VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', 0, ?, ?, '[]', ?)";
-        sqlx::query(sql)
+        query(sql)
             .bind(DeliveryId::random().to_string())
             .bind(webhook.to_string())
             .bind(workspace)
@@ -161,7 +180,7 @@ async fn post(tx: &mut SqliteConnection, id: SandboxId, event: &SandboxEvent) ->
 }
 
 async fn subscribers(
-    tx: &mut SqliteConnection,
+    on: impl Into<Target<'_>>,
     id: SandboxId,
     kind: EventKind,
 ) -> Result<Vec<(WebhookId, String)>, StoreError> {
@@ -170,9 +189,14 @@ async fn subscribers(
     }
     let sql = "SELECT webhook.id, webhook.workspace, webhook.events FROM webhook
                JOIN sandbox ON sandbox.workspace = webhook.workspace WHERE sandbox.id = ? AND webhook.enabled";
-    let rows = sqlx::query(sql).bind(id.to_string()).fetch_all(tx).await.map_err(failed("find subscribers"))?;
+    let rows = query(sql).bind(id.to_string()).fetch_all(on).await.map_err(failed("find subscribers"))?;
+    matching(&rows, kind)
+}
+
+/// Returns the webhooks that subscribed to a kind of event.
+fn matching(rows: &[DatabaseRow], kind: EventKind) -> Result<Vec<(WebhookId, String)>, StoreError> {
     let mut found = Vec::new();
-    for row in &rows {
+    for row in rows {
         let id: String = column(row, "id")?;
         let patterns = read_patterns(row, &id)?;
         if patterns.iter().any(|pattern| pattern.matches(kind.as_str())) {
@@ -184,34 +208,33 @@ async fn subscribers(
 }
 
 /// Reads the patterns of a row. A pattern that this version does not know is ignored.
-pub(super) fn read_patterns(row: &sqlx::sqlite::SqliteRow, id: &str) -> Result<Vec<EventPattern>, StoreError> {
+pub(super) fn read_patterns(row: &DatabaseRow, id: &str) -> Result<Vec<EventPattern>, StoreError> {
     let text: String = column(row, "events")?;
     let list: Vec<String> =
         serde_json::from_str(&text).map_err(|_| StoreError::Corrupt { id: id.to_owned(), field: "events" })?;
     Ok(list.iter().filter_map(|text| text.parse().ok()).collect())
 }
 
-async fn next_sequence(tx: &mut SqliteConnection, workspace: &str) -> Result<i64, StoreError> {
+async fn next_sequence(tx: &mut Transaction, workspace: &str) -> Result<i64, StoreError> {
     let sql = "INSERT INTO webhook_sequence (workspace, last) VALUES (?, 1)
-               ON CONFLICT (workspace) DO UPDATE SET last = last + 1 RETURNING last";
-    let row = sqlx::query(sql).bind(workspace).fetch_one(tx).await.map_err(failed("number an event"))?;
+               ON CONFLICT (workspace) DO UPDATE SET last = webhook_sequence.last + 1 RETURNING last";
+    let row = query(sql).bind(workspace).fetch_one(tx).await.map_err(failed("number an event"))?;
     row.try_get("last").map_err(failed("number an event"))
 }
 
-async fn is_full(tx: &mut SqliteConnection, webhook: WebhookId, kind: EventKind) -> Result<bool, StoreError> {
-    let waiting: i64 =
-        sqlx::query_scalar("SELECT COUNT(*) FROM webhook_delivery WHERE webhook = ? AND status = 'pending'")
-            .bind(webhook.to_string())
-            .fetch_one(tx)
-            .await
-            .map_err(failed("count deliveries"))?;
+async fn is_full(tx: &mut Transaction, webhook: WebhookId, kind: EventKind) -> Result<bool, StoreError> {
+    let waiting: i64 = query_scalar("SELECT COUNT(*) FROM webhook_delivery WHERE webhook = ? AND status = 'pending'")
+        .bind(webhook.to_string())
+        .fetch_one(tx)
+        .await
+        .map_err(failed("count deliveries"))?;
     // A guest can cause this kind of event as often as it wants.
     let most = if kind == EventKind::EgressDenied { WEBHOOK_NOISE_PENDING_MAX } else { WEBHOOK_PENDING_MAX };
     Ok(from_sql(waiting) >= most)
 }
 
-async fn count_dropped(tx: &mut SqliteConnection, webhook: WebhookId) -> Result<(), StoreError> {
-    sqlx::query("UPDATE webhook SET dropped = dropped + 1 WHERE id = ?")
+async fn count_dropped(tx: &mut Transaction, webhook: WebhookId) -> Result<(), StoreError> {
+    query("UPDATE webhook SET dropped = dropped + 1 WHERE id = ?")
         .bind(webhook.to_string())
         .execute(tx)
         .await
@@ -220,12 +243,12 @@ async fn count_dropped(tx: &mut SqliteConnection, webhook: WebhookId) -> Result<
 }
 
 /// Renders the body once for all receivers and all tries, so that a repeat is identical.
-fn render(id: SandboxId, workspace: &str, (event_id, sequence): (EventId, i64), event: &SandboxEvent) -> String {
+fn render(sandbox: &str, workspace: &str, (event_id, sequence): (EventId, i64), event: &SandboxEvent) -> String {
     let body = WebhookEvent {
         id: event_id.to_string(),
         sequence: from_sql(sequence),
         workspace: workspace.to_owned(),
-        event: event.clone().render(id),
+        event: event.clone().render(sandbox),
     };
     serde_json::to_string(&body).expect("texts, numbers and maps of them are always JSON")
 }

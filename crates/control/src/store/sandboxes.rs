@@ -1,28 +1,34 @@
 //! The wanted sandboxes. Their states are in `states.rs`.
 
+use pandastack_billing::{PlanLimits, QuotaRefusal, QuotaRequest, QuotaRule, check_quota};
+use pandastack_database::{Query, query, query_as, query_scalar};
 use pandastack_model::{SandboxId, SandboxOrigin, SandboxSpec, SandboxState};
-use pandastack_wire_fleet::WorkspaceId;
+use pandastack_wire_fleet::{Caller, WorkspaceId};
 
 use super::{
     Intent, Lineage, Store, StoreError, failed, from_sql,
     intent::{column, egress_to_sql, map_to_sql, read_id, read_intent, read_state, volumes_to_sql},
+    quotas::{MIB_PER_GIB, count_creates, usage},
     to_sql,
+    usage::add_subject,
 };
 
 /// Whether rows were written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SandboxesAdded {
     Yes,
     /// The rows would exceed the workspace's limit.
     Full,
+    /// The rows would exceed the workspace's plan.
+    Refused(QuotaRefusal),
 }
 
 impl Store {
     /// Counts a workspace's sandboxes.
     pub async fn count(&self, workspace: &WorkspaceId) -> Result<u64, StoreError> {
-        sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM sandbox WHERE workspace = ?")
+        query_scalar::<i64>("SELECT COUNT(*) FROM sandbox WHERE workspace = ?")
             .bind(&workspace.0)
-            .fetch_one(&self.pool)
+            .fetch_one(&self.database)
             .await
             .map(from_sql)
             .map_err(failed("count sandboxes"))
@@ -30,21 +36,36 @@ impl Store {
 
     /// Writes intents of one workspace, all or none. Checks the limit again, because other creates
     /// may have been committed since the plan.
-    pub async fn commit(&self, intents: &[Intent], sandboxes_max: u64) -> Result<SandboxesAdded, StoreError> {
+    pub async fn commit(
+        &self,
+        caller: &Caller,
+        intents: &[Intent],
+        limits: &PlanLimits,
+    ) -> Result<SandboxesAdded, StoreError> {
         let Some(first) = intents.first() else { return Ok(SandboxesAdded::Yes) };
         // Take the write lock at once: a transaction that reads first fails, instead of waiting,
         // while another writer is active.
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a commit"))?;
-        let held: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sandbox WHERE workspace = ?")
-            .bind(&first.workspace.0)
-            .fetch_one(&mut *tx)
-            .await
-            .map_err(failed("count sandboxes"))?;
-        if from_sql(held) + intents.len() as u64 > sandboxes_max {
-            return Ok(SandboxesAdded::Full);
+        let mut tx = self.begin_in(&first.workspace, "begin a commit").await?;
+        let used = usage(&mut tx, &first.workspace, first.created_at_ns).await?;
+        let sum = |of: fn(&Intent) -> u64| -> u64 { intents.iter().map(of).sum() };
+        let wanted = QuotaRequest {
+            sandboxes: intents.len() as u64,
+            creates: intents.len() as u64,
+            cpu: sum(|intent| u64::from(intent.size.cpus)),
+            memory_mb: sum(|intent| intent.size.memory_mib),
+            disk_gib: sum(|intent| intent.size.disk_mib).div_ceil(MIB_PER_GIB),
+            ..QuotaRequest::default()
+        };
+        match check_quota(limits, &used, &wanted) {
+            Ok(()) => {}
+            Err(QuotaRefusal { rule: QuotaRule::Sandboxes, .. }) => return Ok(SandboxesAdded::Full),
+            Err(refusal) => return Ok(SandboxesAdded::Refused(refusal)),
         }
+        count_creates(&mut tx, &first.workspace, intents.len() as u64, first.created_at_ns).await?;
         for intent in intents {
-            insert(intent).execute(&mut *tx).await.map_err(failed("commit a sandbox"))?;
+            insert(intent).execute(&mut tx).await.map_err(failed("commit a sandbox"))?;
+            let subject = ("sandbox", intent.id.to_string());
+            add_subject(&mut tx, subject, (caller, intent.spec.template.as_str()), intent.created_at_ns).await?;
         }
         tx.commit().await.map_err(failed("commit sandboxes"))?;
         Ok(SandboxesAdded::Yes)
@@ -52,10 +73,10 @@ impl Store {
 
     /// Finds one sandbox of a workspace.
     pub async fn find(&self, workspace: &WorkspaceId, id: SandboxId) -> Result<Option<Intent>, StoreError> {
-        let row = sqlx::query("SELECT * FROM sandbox WHERE id = ? AND workspace = ?")
+        let row = query("SELECT * FROM sandbox WHERE id = ? AND workspace = ?")
             .bind(id.to_string())
             .bind(&workspace.0)
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("find a sandbox"))?;
         row.as_ref().map(read_intent).transpose()
@@ -63,10 +84,10 @@ impl Store {
 
     /// Returns only the state of one sandbox of a workspace, which is all that the edge needs.
     pub async fn state(&self, workspace: &WorkspaceId, id: SandboxId) -> Result<Option<SandboxState>, StoreError> {
-        let row = sqlx::query("SELECT id, status, status_reason FROM sandbox WHERE id = ? AND workspace = ?")
+        let row = query("SELECT id, status, status_reason FROM sandbox WHERE id = ? AND workspace = ?")
             .bind(id.to_string())
             .bind(&workspace.0)
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("find a sandbox's state"))?;
         row.as_ref().map(read_state).transpose()
@@ -74,9 +95,9 @@ impl Store {
 
     /// Returns the state of a sandbox in any workspace.
     pub async fn any_state(&self, id: SandboxId) -> Result<Option<SandboxState>, StoreError> {
-        let row = sqlx::query("SELECT id, status, status_reason FROM sandbox WHERE id = ?")
+        let row = query("SELECT id, status, status_reason FROM sandbox WHERE id = ?")
             .bind(id.to_string())
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("find any sandbox's state"))?;
         row.as_ref().map(read_state).transpose()
@@ -84,30 +105,53 @@ impl Store {
 
     /// Lists a workspace's sandboxes, newest first.
     pub async fn list(&self, workspace: &WorkspaceId) -> Result<Vec<Intent>, StoreError> {
-        let rows = sqlx::query("SELECT * FROM sandbox WHERE workspace = ? ORDER BY created_at DESC, id")
+        let rows = query("SELECT * FROM sandbox WHERE workspace = ? ORDER BY created_at DESC, id")
             .bind(&workspace.0)
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list sandboxes"))?;
         rows.iter().map(read_intent).collect()
     }
 
+    /// Lists a page of a workspace's sandboxes, newest first: those after one of them.
+    pub async fn list_page(
+        &self,
+        workspace: &WorkspaceId,
+        after: Option<SandboxId>,
+        limit: u64,
+    ) -> Result<Vec<Intent>, StoreError> {
+        let rows = match after {
+            None => {
+                let sql = "SELECT * FROM sandbox WHERE workspace = ? ORDER BY created_at DESC, id LIMIT ?";
+                query(sql).bind(&workspace.0).bind(to_sql(limit)).fetch_all(&self.database).await
+            }
+            Some(after) => {
+                let sql = "SELECT sandbox.* FROM sandbox, (SELECT created_at AS at, id AS last FROM sandbox
+                               WHERE workspace = ?1 AND id = ?2) AS page
+                           WHERE workspace = ?1 AND created_at <= at AND (created_at < at OR id > last)
+                           ORDER BY created_at DESC, id LIMIT ?3";
+                let page = query(sql).bind(&workspace.0).bind(after.to_string()).bind(to_sql(limit));
+                page.fetch_all(&self.database).await
+            }
+        };
+        rows.map_err(failed("list a page of sandboxes"))?.iter().map(read_intent).collect()
+    }
+
     /// Lists the sandboxes of a fork tree by index.
     pub async fn list_tree(&self, workspace: &WorkspaceId, tree: &str) -> Result<Vec<SandboxId>, StoreError> {
-        let rows =
-            sqlx::query("SELECT id FROM sandbox WHERE workspace = ? AND fork_tree_id = ? ORDER BY fork_index, id")
-                .bind(&workspace.0)
-                .bind(tree)
-                .fetch_all(&self.pool)
-                .await
-                .map_err(failed("list a fork tree"))?;
+        let rows = query("SELECT id FROM sandbox WHERE workspace = ? AND fork_tree_id = ? ORDER BY fork_index, id")
+            .bind(&workspace.0)
+            .bind(tree)
+            .fetch_all(&self.database)
+            .await
+            .map_err(failed("list a fork tree"))?;
         rows.iter().map(read_id).collect()
     }
 
     /// Lists every sandbox of every workspace with its state.
     pub async fn all_states(&self) -> Result<Vec<(SandboxId, SandboxState)>, StoreError> {
-        let rows = sqlx::query("SELECT id, status, status_reason FROM sandbox")
-            .fetch_all(&self.pool)
+        let rows = query("SELECT id, status, status_reason FROM sandbox")
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list all sandboxes"))?;
         rows.iter().map(|row| Ok((read_id(row)?, read_state(row)?))).collect()
@@ -115,8 +159,8 @@ impl Store {
 
     /// Lists every sandbox with its workspace and its state.
     pub async fn sandbox_states(&self) -> Result<Vec<(SandboxId, WorkspaceId, SandboxState)>, StoreError> {
-        let rows = sqlx::query("SELECT id, workspace, status, status_reason FROM sandbox")
-            .fetch_all(&self.pool)
+        let rows = query("SELECT id, workspace, status, status_reason FROM sandbox")
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list all sandboxes"))?;
         let one = |row| Ok((read_id(row)?, WorkspaceId(column(row, "workspace")?), read_state(row)?));
@@ -126,8 +170,8 @@ impl Store {
     /// Counts all sandboxes by the name of their state.
     pub async fn count_by_status(&self) -> Result<Vec<(String, u64)>, StoreError> {
         let counted: Vec<(String, i64)> =
-            sqlx::query_as("SELECT status, COUNT(*) FROM sandbox GROUP BY status ORDER BY status")
-                .fetch_all(&self.pool)
+            query_as("SELECT status, COUNT(*) FROM sandbox GROUP BY status ORDER BY status")
+                .fetch_all(&self.database)
                 .await
                 .map_err(failed("count sandboxes by state"))?;
         Ok(counted.into_iter().map(|(status, count)| (status, from_sql(count))).collect())
@@ -135,19 +179,17 @@ impl Store {
 
     /// Returns the workspace and the template of a sandbox.
     pub async fn owner(&self, id: SandboxId) -> Result<Option<(WorkspaceId, String)>, StoreError> {
-        let found: Option<(String, String)> = sqlx::query_as("SELECT workspace, template FROM sandbox WHERE id = ?")
+        let found: Option<(String, String)> = query_as("SELECT workspace, template FROM sandbox WHERE id = ?")
             .bind(id.to_string())
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("find a sandbox's owner"))?;
         Ok(found.map(|(workspace, template)| (WorkspaceId(workspace), template)))
     }
 }
 
-type Insert<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
-
 /// Names every field, so that a new field does not compile until it is stored or ignored here.
-fn insert(intent: &Intent) -> Insert<'static> {
+fn insert(intent: &Intent) -> Query<'static> {
     let volumes = volumes_to_sql(intent);
     let Intent { id, workspace, generation, created_at_ns, spec, volume_names: _, from_snapshot, lineage, .. } = intent;
     let Intent { size, state, observed, .. } = intent;
@@ -160,11 +202,11 @@ fn insert(intent: &Intent) -> Insert<'static> {
         SandboxOrigin::Layer(layer) => Some(layer.to_string()),
     };
     let sql = "INSERT INTO sandbox (id, workspace, generation, created_at, template, ttl_seconds, persistent, metadata,
-                   env, cpus, memory_mib, status, guest_ip, boot_ms, boot_mode, isolation, origin_layer, from_snapshot,
+                   env, cpus, memory_mib, disk_mib, status, guest_ip, boot_ms, boot_mode, isolation, origin_layer, from_snapshot,
                    egress, bandwidth_mbps, volumes, parent, fork_tree_id, fork_index, promoted_ttl_seconds,
                    promoted_persistent)
-               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-    sqlx::query(sql)
+               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    query(sql)
         .bind(id.to_string())
         .bind(workspace.0.clone())
         .bind(to_sql(*generation))
@@ -176,6 +218,7 @@ fn insert(intent: &Intent) -> Insert<'static> {
         .bind(map_to_sql(env))
         .bind(i64::from(size.cpus))
         .bind(to_sql(size.memory_mib))
+        .bind(to_sql(size.disk_mib))
         .bind(state.as_str())
         .bind(observed.guest_ip.clone())
         .bind(to_sql(observed.boot_ms))

@@ -1,11 +1,15 @@
 //! Snapshots. A row is written before its layer and removed after it, so that every layer has a
 //! row.
 
+use pandastack_database::{DatabaseRow, query};
 use pandastack_model::{ByteSize, LayerId, SandboxId, TemplateName};
 use pandastack_wire_fleet::WorkspaceId;
-use sqlx::sqlite::SqliteRow;
 
-use super::{MachineSize, SandboxesAdded, Store, StoreError, failed, from_sql, intent::column, to_sql};
+use super::{
+    MachineSize, SandboxesAdded, Store, StoreError, failed, from_sql,
+    intent::{column, read_size},
+    to_sql,
+};
 
 /// A snapshot as it is stored. Its public id is the bare UUID of its layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,12 +38,13 @@ impl Store {
         snapshot: &SnapshotRow,
         snapshots_max: u64,
     ) -> Result<SandboxesAdded, StoreError> {
-        let sql = "INSERT INTO snapshot (id, workspace, sandbox_id, template, layer, cpus, memory_mib, size_bytes, created_at,
-                       status)
-                   SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, 'making'
+        let sql = "INSERT INTO snapshot (id, workspace, sandbox_id, template, layer, cpus, memory_mib, disk_mib,
+                       size_bytes, created_at, status)
+                   SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'making'
                    WHERE (SELECT COUNT(*) FROM snapshot WHERE workspace = ?) < ?";
         let SnapshotRow { layer, workspace, sandbox, template, size, own, created_at_ns } = snapshot;
-        let done = sqlx::query(sql)
+        let mut tx = self.begin_in(workspace, "begin a snapshot").await?;
+        let done = query(sql)
             .bind(snapshot.id())
             .bind(&workspace.0)
             .bind(sandbox.to_string())
@@ -47,22 +52,24 @@ impl Store {
             .bind(layer.to_string())
             .bind(i64::from(size.cpus))
             .bind(to_sql(size.memory_mib))
+            .bind(to_sql(size.disk_mib))
             .bind(to_sql(own.get()))
             .bind(to_sql(*created_at_ns))
             .bind(&workspace.0)
             .bind(to_sql(snapshots_max))
-            .execute(&self.pool)
+            .execute(&mut tx)
             .await
             .map_err(failed("begin a snapshot"))?;
-        Ok(if done.rows_affected() == 1 { SandboxesAdded::Yes } else { SandboxesAdded::Full })
+        tx.commit().await.map_err(failed("commit a snapshot"))?;
+        Ok(if done == 1 { SandboxesAdded::Yes } else { SandboxesAdded::Full })
     }
 
     /// Makes a finished snapshot visible.
     pub async fn finish_snapshot(&self, layer: LayerId, own: ByteSize) -> Result<(), StoreError> {
-        sqlx::query("UPDATE snapshot SET status = 'ready', size_bytes = ? WHERE layer = ?")
+        query("UPDATE snapshot SET status = 'ready', size_bytes = ? WHERE layer = ?")
             .bind(to_sql(own.get()))
             .bind(layer.to_string())
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map(drop)
             .map_err(failed("finish a snapshot"))
@@ -73,20 +80,20 @@ impl Store {
     pub async fn hide_snapshot(&self, workspace: &WorkspaceId, layer: LayerId) -> Result<bool, StoreError> {
         // An unfinished snapshot belongs to the request that makes it.
         let sql = "UPDATE snapshot SET status = 'deleting' WHERE layer = ? AND workspace = ? AND status <> 'making'";
-        let done = sqlx::query(sql)
+        let done = query(sql)
             .bind(layer.to_string())
             .bind(&workspace.0)
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map_err(failed("mark a snapshot as deleting"))?;
-        Ok(done.rows_affected() == 1)
+        Ok(done == 1)
     }
 
     /// Removes the row of a snapshot after its layer was released.
     pub async fn forget_snapshot(&self, layer: LayerId) -> Result<(), StoreError> {
-        sqlx::query("DELETE FROM snapshot WHERE layer = ?")
+        query("DELETE FROM snapshot WHERE layer = ?")
             .bind(layer.to_string())
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map(drop)
             .map_err(failed("delete a snapshot"))
@@ -94,10 +101,10 @@ impl Store {
 
     /// Finds one snapshot of a workspace.
     pub async fn find_snapshot(&self, workspace: &WorkspaceId, id: &str) -> Result<Option<SnapshotRow>, StoreError> {
-        let row = sqlx::query("SELECT * FROM snapshot WHERE id = ? AND workspace = ? AND status = 'ready'")
+        let row = query("SELECT * FROM snapshot WHERE id = ? AND workspace = ? AND status = 'ready'")
             .bind(id)
             .bind(&workspace.0)
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("find a snapshot"))?;
         row.as_ref().map(read).transpose()
@@ -111,11 +118,11 @@ impl Store {
     ) -> Result<Vec<SnapshotRow>, StoreError> {
         let sql = "SELECT * FROM snapshot WHERE workspace = ? AND status = 'ready' AND (? IS NULL OR sandbox_id = ?)
                    ORDER BY created_at DESC, id";
-        let rows = sqlx::query(sql)
+        let rows = query(sql)
             .bind(&workspace.0)
             .bind(sandbox)
             .bind(sandbox)
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list snapshots"))?;
         rows.iter().map(read).collect()
@@ -123,15 +130,15 @@ impl Store {
 
     /// Lists the layers of snapshots that were being made or deleted when the server stopped.
     pub async fn unfinished_snapshots(&self) -> Result<Vec<LayerId>, StoreError> {
-        let rows = sqlx::query("SELECT * FROM snapshot WHERE status <> 'ready'")
-            .fetch_all(&self.pool)
+        let rows = query("SELECT * FROM snapshot WHERE status <> 'ready'")
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list unfinished snapshots"))?;
         rows.iter().map(|row| read(row).map(|snapshot| snapshot.layer)).collect()
     }
 }
 
-fn read(row: &SqliteRow) -> Result<SnapshotRow, StoreError> {
+fn read(row: &DatabaseRow) -> Result<SnapshotRow, StoreError> {
     let id: String = column(row, "id")?;
     let corrupt = |field| StoreError::Corrupt { id: id.clone(), field };
     let text = |name| column::<String>(row, name);
@@ -141,7 +148,7 @@ fn read(row: &SqliteRow) -> Result<SnapshotRow, StoreError> {
         workspace: WorkspaceId(text("workspace")?),
         sandbox: text("sandbox_id")?.parse().map_err(|_| corrupt("sandbox_id"))?,
         template: text("template")?.parse().map_err(|_| corrupt("template"))?,
-        size: MachineSize { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
+        size: read_size(row)?,
         own: ByteSize::new(number("size_bytes")?),
         created_at_ns: number("created_at")?,
     })

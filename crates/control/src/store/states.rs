@@ -1,15 +1,16 @@
 //! The states of sandboxes as the host reports them, and their deletion. A change of state and its
 //! event are one transaction. The event reaches the stream after the commit.
 
+use pandastack_database::{DatabaseRow, query, query_scalar};
 use pandastack_model::{EventKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::{SandboxView, WorkspaceId};
-use sqlx::sqlite::SqliteRow;
 
 use super::{
     MachineSize, StartReport, Store, StoreError, failed,
     intent::{column, read_observed, read_state},
     outbox::{PendingEvents, announce, announce_end},
     to_sql,
+    usage::{drop_subject, end_subject},
 };
 use crate::events::{EventDetails, LastingState};
 
@@ -27,21 +28,22 @@ impl Store {
     /// Records that a sandbox runs. Returns false if its row is gone or it is being deleted.
     pub async fn mark_running(&self, view: &SandboxView, at_ns: u64) -> Result<bool, StoreError> {
         let (size, observed) = (MachineSize::of(view), StartReport::of(view));
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a running sandbox"))?;
-        let sql = "UPDATE sandbox SET status = 'running', status_reason = NULL, cpus = ?, memory_mib = ?, guest_ip = ?,
-                       boot_ms = ?, boot_mode = ?, isolation = ? WHERE id = ? AND status <> 'stopping'";
-        let done = sqlx::query(sql)
+        let mut tx = self.begin_for(view.id, "begin a running sandbox").await?;
+        let sql = "UPDATE sandbox SET status = 'running', status_reason = NULL, cpus = ?, memory_mib = ?, disk_mib = ?,
+                       guest_ip = ?, boot_ms = ?, boot_mode = ?, isolation = ? WHERE id = ? AND status <> 'stopping'";
+        let done = query(sql)
             .bind(i64::from(size.cpus))
             .bind(to_sql(size.memory_mib))
+            .bind(to_sql(size.disk_mib))
             .bind(&observed.guest_ip)
             .bind(to_sql(observed.boot_ms))
             .bind(&observed.boot_mode)
             .bind(&observed.isolation)
             .bind(view.id.to_string())
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("record a running sandbox"))?;
-        if done.rows_affected() == 0 {
+        if done == 0 {
             return Ok(false);
         }
         let announced = announce(&mut tx, view.id, LastingState::Running, EventDetails::Boot(view), at_ns).await?;
@@ -60,10 +62,10 @@ impl Store {
         if self.is_known(seen, &observed).await? {
             return Ok(None);
         }
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a sandbox's state"))?;
+        let mut tx = self.begin_for(view.id, "begin a sandbox's state").await?;
         let sql = "UPDATE sandbox SET status = ?, status_reason = ?, guest_ip = ?, boot_ms = ?, boot_mode = ?,
                        isolation = ? WHERE id = ? AND status NOT IN ('creating', 'stopping')";
-        let done = sqlx::query(sql)
+        let done = query(sql)
             .bind(view.state.as_str())
             .bind(view.state.reason())
             .bind(&observed.guest_ip)
@@ -71,10 +73,10 @@ impl Store {
             .bind(&observed.boot_mode)
             .bind(&observed.isolation)
             .bind(view.id.to_string())
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("record a sandbox's state"))?;
-        if done.rows_affected() == 0 {
+        if done == 0 {
             return Ok(None);
         }
         let details = told.reason().map_or(EventDetails::Boot(view), |reason| EventDetails::Death { reason });
@@ -92,9 +94,9 @@ impl Store {
     async fn is_known(&self, seen: HostReport<'_>, observed: &StartReport) -> Result<bool, StoreError> {
         let sql = "SELECT id, status, status_reason, guest_ip, boot_ms, boot_mode, isolation, announced FROM sandbox
                    WHERE id = ?";
-        let row: Option<SqliteRow> = sqlx::query(sql)
+        let row: Option<DatabaseRow> = query(sql)
             .bind(seen.view.id.to_string())
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("compare a sandbox's state"))?;
         let Some(row) = row else { return Ok(true) };
@@ -107,15 +109,15 @@ impl Store {
     /// Records that the sandbox's machine is dead. A sandbox that is being deleted stays so: its
     /// delete goes on after a restart.
     pub async fn mark_failed(&self, id: SandboxId, reason: &str, at_ns: u64) -> Result<(), StoreError> {
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a failed sandbox"))?;
+        let mut tx = self.begin_for(id, "begin a failed sandbox").await?;
         let sql = "UPDATE sandbox SET status = 'failed', status_reason = ? WHERE id = ? AND status <> 'stopping'";
-        let done = sqlx::query(sql)
+        let done = query(sql)
             .bind(reason)
             .bind(id.to_string())
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("record a failed sandbox"))?;
-        if done.rows_affected() == 0 {
+        if done == 0 {
             return Ok(());
         }
         let announced = announce(&mut tx, id, LastingState::Dead, EventDetails::Death { reason }, at_ns).await?;
@@ -126,9 +128,9 @@ impl Store {
 
     /// Marks a sandbox for deletion. The next start finishes the delete if it is interrupted.
     pub async fn mark_deleting(&self, id: SandboxId) -> Result<(), StoreError> {
-        sqlx::query("UPDATE sandbox SET status = 'stopping' WHERE id = ?")
+        query("UPDATE sandbox SET status = 'stopping' WHERE id = ?")
             .bind(id.to_string())
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map(drop)
             .map_err(failed("record a delete"))
@@ -136,12 +138,14 @@ impl Store {
 
     /// Removes an intent that never became a sandbox.
     pub async fn forget(&self, id: SandboxId) -> Result<(), StoreError> {
-        sqlx::query("DELETE FROM sandbox WHERE id = ?")
+        let mut tx = self.begin_for(id, "begin to forget a sandbox").await?;
+        query("DELETE FROM sandbox WHERE id = ?")
             .bind(id.to_string())
-            .execute(&self.pool)
+            .execute(&mut tx)
             .await
-            .map(drop)
-            .map_err(failed("delete a sandbox's row"))
+            .map_err(failed("delete a sandbox's row"))?;
+        drop_subject(&mut tx, &id.to_string()).await?;
+        tx.commit().await.map_err(failed("commit a forgotten sandbox"))
     }
 
     /// Removes a sandbox, ends its events, and remembers its id. Ids that were deleted before
@@ -154,26 +158,27 @@ impl Store {
     ) -> Result<(), StoreError> {
         // Take the write lock at once: a transaction that reads first fails, instead of waiting,
         // while another writer is active.
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a delete"))?;
+        let mut tx = self.begin_for(id, "begin a delete").await?;
         let remember = "INSERT INTO deleted_sandbox (id, workspace, deleted_at) SELECT id, workspace, ? FROM sandbox
                         WHERE id = ? ON CONFLICT (id) DO NOTHING";
-        sqlx::query(remember)
+        query(remember)
             .bind(to_sql(now_ns))
             .bind(id.to_string())
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("record a deleted sandbox"))?;
         let (event, posted) = announce_end(&mut tx, id, now_ns, reason).await?;
         super::lineage::keep_ancestor(&mut tx, id, now_ns).await?;
-        sqlx::query("DELETE FROM sandbox WHERE id = ?")
+        query("DELETE FROM sandbox WHERE id = ?")
             .bind(id.to_string())
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("delete a sandbox"))?;
         super::lineage::prune(&mut tx, id).await?;
-        sqlx::query("DELETE FROM deleted_sandbox WHERE deleted_at < ?")
+        end_subject(&mut tx, &id.to_string(), now_ns).await?;
+        query("DELETE FROM deleted_sandbox WHERE deleted_at < ?")
             .bind(to_sql(forget_before_ns))
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("delete old ids of deleted sandboxes"))?;
         tx.commit().await.map_err(failed("commit a delete"))?;
@@ -184,15 +189,13 @@ impl Store {
 
     /// Returns whether the workspace deleted this id since the given time.
     pub async fn was_deleted(&self, workspace: &WorkspaceId, id: SandboxId, since_ns: u64) -> Result<bool, StoreError> {
-        sqlx::query_scalar::<_, i64>(
-            "SELECT COUNT(*) FROM deleted_sandbox WHERE id = ? AND workspace = ? AND deleted_at >= ?",
-        )
-        .bind(id.to_string())
-        .bind(&workspace.0)
-        .bind(to_sql(since_ns))
-        .fetch_one(&self.pool)
-        .await
-        .map(|count| count > 0)
-        .map_err(failed("look for a deleted sandbox"))
+        query_scalar::<i64>("SELECT COUNT(*) FROM deleted_sandbox WHERE id = ? AND workspace = ? AND deleted_at >= ?")
+            .bind(id.to_string())
+            .bind(&workspace.0)
+            .bind(to_sql(since_ns))
+            .fetch_one(&self.database)
+            .await
+            .map(|count| count > 0)
+            .map_err(failed("look for a deleted sandbox"))
     }
 }

@@ -1,11 +1,15 @@
 //! Templates that belong to a workspace, and the cached layers of build steps. A layer that loses
 //! its owner becomes a holding in the same transaction, so that every layer has a row.
 
+use pandastack_database::{DatabaseRow, Transaction, WriteLock, query, query_scalar};
 use pandastack_model::{BuildId, ByteSize, LayerId, TemplateName};
 use pandastack_wire_fleet::WorkspaceId;
-use sqlx::{Sqlite, Transaction, sqlite::SqliteRow};
 
-use super::{BuildResource, MachineSize, Store, StoreError, failed, from_sql, intent::column, to_sql};
+use super::{
+    BuildResource, MachineSize, Store, StoreError, failed, from_sql,
+    intent::{column, read_size},
+    to_sql,
+};
 use crate::build::TemplateSettings;
 
 /// A template as it is stored.
@@ -35,12 +39,12 @@ impl Store {
     /// with the same name becomes a holding and is returned.
     pub async fn finish_build(&self, build: BuildId, template: &TemplateRow) -> Result<Option<LayerId>, StoreError> {
         let TemplateRow { workspace, name, layer, base, size, disk_mib, settings, created_at_ns } = template;
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a template"))?;
+        let mut tx = self.begin_in(workspace, "begin a template").await?;
         let old = let_go_of(&mut tx, workspace, name).await?;
         let sql =
             "INSERT INTO template (workspace, name, layer, base, cpus, memory_mib, disk_mib, settings, created_at)
                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        sqlx::query(sql)
+        query(sql)
             .bind(&workspace.0)
             .bind(name.as_str())
             .bind(layer.to_string())
@@ -50,20 +54,20 @@ impl Store {
             .bind(to_sql(*disk_mib))
             .bind(serde_json::to_string(settings).expect("settings are plain data"))
             .bind(to_sql(*created_at_ns))
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("record a template"))?;
-        sqlx::query("DELETE FROM build_holding WHERE id = ?")
+        query("DELETE FROM build_holding WHERE id = ?")
             .bind(layer.to_string())
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("transfer a layer"))?;
-        sqlx::query("UPDATE build SET status = 'done', cpus = ?, memory_mib = ?, ended_at = ? WHERE id = ?")
+        query("UPDATE build SET status = 'done', cpus = ?, memory_mib = ?, ended_at = ? WHERE id = ?")
             .bind(i64::from(size.cpus))
             .bind(to_sql(size.memory_mib))
             .bind(to_sql(*created_at_ns))
             .bind(build.to_string())
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("finish a build"))?;
         tx.commit().await.map_err(failed("commit a template"))?;
@@ -76,7 +80,7 @@ impl Store {
         workspace: &WorkspaceId,
         name: &TemplateName,
     ) -> Result<Option<LayerId>, StoreError> {
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a removal"))?;
+        let mut tx = self.begin_in(workspace, "begin a removal").await?;
         let layer = let_go_of(&mut tx, workspace, name).await?;
         tx.commit().await.map_err(failed("commit a removal"))?;
         Ok(layer)
@@ -84,10 +88,10 @@ impl Store {
 
     /// Finds one template of a workspace.
     pub async fn find_template(&self, workspace: &WorkspaceId, name: &str) -> Result<Option<TemplateRow>, StoreError> {
-        let row = sqlx::query("SELECT * FROM template WHERE workspace = ? AND name = ?")
+        let row = query("SELECT * FROM template WHERE workspace = ? AND name = ?")
             .bind(&workspace.0)
             .bind(name)
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("find a template"))?;
         row.as_ref().map(read).transpose()
@@ -95,9 +99,9 @@ impl Store {
 
     /// Lists a workspace's templates by name.
     pub async fn list_templates(&self, workspace: &WorkspaceId) -> Result<Vec<TemplateRow>, StoreError> {
-        let rows = sqlx::query("SELECT * FROM template WHERE workspace = ? ORDER BY name")
+        let rows = query("SELECT * FROM template WHERE workspace = ? ORDER BY name")
             .bind(&workspace.0)
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list templates"))?;
         rows.iter().map(read).collect()
@@ -111,11 +115,11 @@ impl Store {
         now_ns: u64,
     ) -> Result<Option<LayerId>, StoreError> {
         let sql = "UPDATE build_layer SET used_at = ? WHERE workspace = ? AND cache_key = ? RETURNING layer";
-        let found: Option<String> = sqlx::query_scalar(sql)
+        let found: Option<String> = query_scalar(sql)
             .bind(to_sql(now_ns))
             .bind(&workspace.0)
             .bind(key)
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("look for a step's layer"))?;
         let corrupt = |_| StoreError::Corrupt { id: key.to_owned(), field: "layer" };
@@ -130,24 +134,24 @@ impl Store {
         cached: &CachedLayer,
         now_ns: u64,
     ) -> Result<bool, StoreError> {
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin to cache a layer"))?;
+        let mut tx = self.begin_in(workspace, "begin to cache a layer").await?;
         let sql = "INSERT INTO build_layer (workspace, cache_key, layer, bytes, used_at) VALUES (?, ?, ?, ?, ?)
                    ON CONFLICT (workspace, cache_key) DO NOTHING";
-        let done = sqlx::query(sql)
+        let done = query(sql)
             .bind(&workspace.0)
             .bind(&cached.key)
             .bind(cached.layer.to_string())
             .bind(to_sql(cached.own.get()))
             .bind(to_sql(now_ns))
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("cache a step's layer"))?;
-        if done.rows_affected() == 0 {
+        if done == 0 {
             return Ok(false);
         }
-        sqlx::query("DELETE FROM build_holding WHERE id = ?")
+        query("DELETE FROM build_holding WHERE id = ?")
             .bind(cached.layer.to_string())
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("transfer a layer"))?;
         tx.commit().await.map_err(failed("commit a step's layer"))?;
@@ -174,18 +178,22 @@ impl Store {
         let mut gone = self.evict(by_count, workspace.0.clone(), layers_max).await?;
         let by_bytes = "DELETE FROM build_layer WHERE workspace = ?1 AND cache_key IN (SELECT cache_key FROM
                         (SELECT cache_key, SUM(bytes) OVER (ORDER BY used_at DESC, cache_key) AS total FROM build_layer
-                         WHERE workspace = ?1) WHERE total > ?2) RETURNING layer";
+                         WHERE workspace = ?1) AS summed WHERE total > ?2) RETURNING layer";
         gone.extend(self.evict(by_bytes, workspace.0.clone(), bytes_max.get()).await?);
         Ok(gone)
     }
 
     /// Turns cached layers into holdings.
     async fn evict(&self, sql: &'static str, first: String, second: u64) -> Result<Vec<LayerId>, StoreError> {
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin to delete cached layers"))?;
-        let gone: Vec<String> = sqlx::query_scalar(sql)
+        let mut tx = self
+            .database
+            .begin_write(WriteLock::on("build cache", &first))
+            .await
+            .map_err(failed("begin to delete cached layers"))?;
+        let gone: Vec<String> = query_scalar(sql)
             .bind(first)
             .bind(to_sql(second))
-            .fetch_all(&mut *tx)
+            .fetch_all(&mut tx)
             .await
             .map_err(failed("delete cached layers"))?;
         let gone: Vec<LayerId> = gone.iter().filter_map(|layer| layer.parse().ok()).collect();
@@ -199,17 +207,16 @@ impl Store {
 
 /// Removes the row of a template and turns its layer into a holding.
 async fn let_go_of(
-    tx: &mut Transaction<'_, Sqlite>,
+    tx: &mut Transaction,
     workspace: &WorkspaceId,
     name: &TemplateName,
 ) -> Result<Option<LayerId>, StoreError> {
-    let layer: Option<String> =
-        sqlx::query_scalar("DELETE FROM template WHERE workspace = ? AND name = ? RETURNING layer")
-            .bind(&workspace.0)
-            .bind(name.as_str())
-            .fetch_optional(&mut **tx)
-            .await
-            .map_err(failed("remove a template"))?;
+    let layer: Option<String> = query_scalar("DELETE FROM template WHERE workspace = ? AND name = ? RETURNING layer")
+        .bind(&workspace.0)
+        .bind(name.as_str())
+        .fetch_optional(&mut *tx)
+        .await
+        .map_err(failed("remove a template"))?;
     let layer: Option<LayerId> = layer.and_then(|layer| layer.parse().ok());
     if let Some(layer) = layer {
         orphan(tx, layer).await?;
@@ -217,16 +224,16 @@ async fn let_go_of(
     Ok(layer)
 }
 
-async fn orphan(tx: &mut Transaction<'_, Sqlite>, layer: LayerId) -> Result<(), StoreError> {
-    sqlx::query("INSERT INTO build_holding (id, kind) VALUES (?, 'layer') ON CONFLICT (id) DO NOTHING")
+async fn orphan(tx: &mut Transaction, layer: LayerId) -> Result<(), StoreError> {
+    query("INSERT INTO build_holding (id, kind) VALUES (?, 'layer') ON CONFLICT (id) DO NOTHING")
         .bind(BuildResource::Layer(layer).id())
-        .execute(&mut **tx)
+        .execute(&mut *tx)
         .await
         .map(drop)
         .map_err(failed("record an orphaned layer"))
 }
 
-fn read(row: &SqliteRow) -> Result<TemplateRow, StoreError> {
+fn read(row: &DatabaseRow) -> Result<TemplateRow, StoreError> {
     let name: String = column(row, "name")?;
     let corrupt = |field| StoreError::Corrupt { id: format!("template {name}"), field };
     let text = |name| column::<String>(row, name);
@@ -236,7 +243,7 @@ fn read(row: &SqliteRow) -> Result<TemplateRow, StoreError> {
         name: name.parse().map_err(|_| corrupt("name"))?,
         layer: text("layer")?.parse().map_err(|_| corrupt("layer"))?,
         base: text("base")?,
-        size: MachineSize { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
+        size: read_size(row)?,
         disk_mib: number("disk_mib")?,
         settings: serde_json::from_str(&text("settings")?).map_err(|_| corrupt("settings"))?,
         created_at_ns: number("created_at")?,

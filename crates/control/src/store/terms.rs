@@ -1,6 +1,7 @@
 //! The terms of a sandbox that can change while it runs. A change marks the row as unapplied. The
 //! mark is removed when the host has the new terms.
 
+use pandastack_database::{query, query_as, query_scalar};
 use pandastack_model::{Egress, SandboxId};
 
 use super::{
@@ -37,11 +38,11 @@ impl Term {
 impl Store {
     /// Changes the egress rules of a sandbox, and marks them as unapplied.
     pub async fn set_egress(&self, id: SandboxId, egress: &Egress) -> Result<(), StoreError> {
-        sqlx::query("UPDATE sandbox SET egress = ?, unapplied_terms = unapplied_terms | ? WHERE id = ?")
+        query("UPDATE sandbox SET egress = ?, unapplied_terms = unapplied_terms | ? WHERE id = ?")
             .bind(egress_to_sql(egress))
             .bind(Term::Egress.bit())
             .bind(id.to_string())
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map(drop)
             .map_err(failed("change a sandbox's egress"))
@@ -51,14 +52,14 @@ impl Store {
     pub async fn set_idle_limit(&self, id: SandboxId, kept: StoredLimit) -> Result<(), StoreError> {
         let sql = "UPDATE sandbox SET ttl_seconds = ?, persistent = ?, promoted_ttl_seconds = ?,
                        promoted_persistent = ?, unapplied_terms = unapplied_terms | ? WHERE id = ?";
-        sqlx::query(sql)
+        query(sql)
             .bind(to_sql(kept.limit.ttl_seconds))
             .bind(kept.limit.persistent)
             .bind(kept.promoted.map(|limit| to_sql(limit.ttl_seconds)))
             .bind(kept.promoted.map(|limit| limit.persistent))
             .bind(Term::IdleLimit.bit())
             .bind(id.to_string())
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map(drop)
             .map_err(failed("change a sandbox's idle limit"))
@@ -66,10 +67,10 @@ impl Store {
 
     /// Records that the host has the terms of the row.
     pub async fn mark_applied(&self, id: SandboxId, term: Term) -> Result<(), StoreError> {
-        sqlx::query("UPDATE sandbox SET unapplied_terms = unapplied_terms & ~? WHERE id = ?")
+        query("UPDATE sandbox SET unapplied_terms = unapplied_terms & ~? WHERE id = ?")
             .bind(term.bit())
             .bind(id.to_string())
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map(drop)
             .map_err(failed("record applied terms"))
@@ -77,8 +78,8 @@ impl Store {
 
     /// Lists the terms that the host may not have.
     pub async fn unapplied_terms(&self) -> Result<Vec<(SandboxId, Term)>, StoreError> {
-        let rows = sqlx::query("SELECT id, unapplied_terms FROM sandbox WHERE unapplied_terms <> 0")
-            .fetch_all(&self.pool)
+        let rows = query("SELECT id, unapplied_terms FROM sandbox WHERE unapplied_terms <> 0")
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list unapplied terms"))?;
         let mut found = Vec::new();
@@ -92,9 +93,9 @@ impl Store {
     /// Reads the idle limit of a row; `None` if there is no row.
     pub async fn idle_limit(&self, id: SandboxId) -> Result<Option<StoredLimit>, StoreError> {
         let sql = "SELECT ttl_seconds, persistent, promoted_ttl_seconds, promoted_persistent FROM sandbox WHERE id = ?";
-        let found: Option<(i64, bool, Option<i64>, Option<bool>)> = sqlx::query_as(sql)
+        let found: Option<(i64, bool, Option<i64>, Option<bool>)> = query_as(sql)
             .bind(id.to_string())
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("read a sandbox's idle limit"))?;
         let limit = |ttl_seconds, persistent| IdleLimit { ttl_seconds: from_sql(ttl_seconds), persistent };
@@ -106,9 +107,9 @@ impl Store {
 
     /// Reads the egress rules of a row; `None` if there is no row.
     pub async fn egress_of(&self, id: SandboxId) -> Result<Option<Egress>, StoreError> {
-        let found: Option<Option<String>> = sqlx::query_scalar("SELECT egress FROM sandbox WHERE id = ?")
+        let found: Option<Option<String>> = query_scalar("SELECT egress FROM sandbox WHERE id = ?")
             .bind(id.to_string())
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("read a sandbox's egress"))?;
         let corrupt = || StoreError::Corrupt { id: id.to_string(), field: "egress" };

@@ -1,11 +1,16 @@
 //! Volumes: the names of disks in a workspace. A row is written before its disk and removed after
 //! it.
 
+use pandastack_database::{DatabaseRow, Transaction, WriteLock, query, query_scalar};
 use pandastack_model::{ByteSize, VolumeId};
-use pandastack_wire_fleet::WorkspaceId;
-use sqlx::sqlite::SqliteRow;
+use pandastack_wire_fleet::{Caller, WorkspaceId};
 
-use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
+use super::{
+    Store, StoreError, failed, from_sql,
+    intent::column,
+    to_sql,
+    usage::{add_subject, end_subject, note_volume_size},
+};
 
 /// A volume as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,75 +50,92 @@ pub enum VolumeAdded {
 
 impl Store {
     /// Records a volume that is about to be made.
-    pub async fn begin_volume(&self, volume: &VolumeRow, volumes_max: u64) -> Result<VolumeAdded, StoreError> {
+    pub async fn begin_volume(
+        &self,
+        caller: &Caller,
+        volume: &VolumeRow,
+        volumes_max: u64,
+    ) -> Result<VolumeAdded, StoreError> {
         let VolumeRow { id, workspace, name, size, created_at_ns } = volume;
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a volume"))?;
-        let held: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM volume WHERE workspace = ?")
+        let mut tx = self.begin_in(workspace, "begin a volume").await?;
+        let held: i64 = query_scalar("SELECT COUNT(*) FROM volume WHERE workspace = ?")
             .bind(&workspace.0)
-            .fetch_one(&mut *tx)
+            .fetch_one(&mut tx)
             .await
             .map_err(failed("count volumes"))?;
         let sql =
             "INSERT INTO volume (id, workspace, name, size_bytes, created_at, status) VALUES (?, ?, ?, ?, ?, 'making')
                    ON CONFLICT (workspace, name) DO NOTHING";
-        let done = sqlx::query(sql)
+        let done = query(sql)
             .bind(id.to_string())
             .bind(&workspace.0)
             .bind(name)
             .bind(to_sql(size.get()))
             .bind(to_sql(*created_at_ns))
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("record a volume"))?;
-        if done.rows_affected() == 0 {
+        if done == 0 {
             return Ok(VolumeAdded::Taken);
         }
         if from_sql(held) >= volumes_max {
             return Ok(VolumeAdded::Full);
         }
+        add_subject(&mut tx, ("volume", id.to_string()), (caller, name), *created_at_ns).await?;
         tx.commit().await.map_err(failed("commit a volume"))?;
         Ok(VolumeAdded::Yes)
     }
 
     /// Makes a volume visible and records its size. Volumes only grow, so a smaller size is
     /// outdated and ignored.
-    pub async fn show_volume(&self, id: VolumeId, size: ByteSize) -> Result<(), StoreError> {
-        sqlx::query("UPDATE volume SET status = 'ready', size_bytes = max(size_bytes, ?) WHERE id = ?")
-            .bind(to_sql(size.get()))
-            .bind(id.to_string())
-            .execute(&self.pool)
-            .await
-            .map(drop)
-            .map_err(failed("mark a volume as ready"))
+    pub async fn show_volume(&self, id: VolumeId, size: ByteSize, now_ns: u64) -> Result<(), StoreError> {
+        let mut tx = self.begin_on_volume(id, "begin to show a volume").await?;
+        query(
+            "UPDATE volume SET status = 'ready', size_bytes = CASE WHEN size_bytes < ?1 THEN ?1 ELSE size_bytes END
+                   WHERE id = ?2",
+        )
+        .bind(to_sql(size.get()))
+        .bind(id.to_string())
+        .execute(&mut tx)
+        .await
+        .map_err(failed("mark a volume as ready"))?;
+        note_volume_size(&mut tx, id, size, now_ns).await?;
+        tx.commit().await.map_err(failed("commit a volume's size"))
+    }
+
+    async fn begin_on_volume(&self, id: VolumeId, attempted: &'static str) -> Result<Transaction, StoreError> {
+        self.database.begin_write(WriteLock::on("volume", &id.to_string())).await.map_err(failed(attempted))
     }
 
     /// Hides a volume that is about to be deleted.
     pub async fn hide_volume(&self, id: VolumeId) -> Result<(), StoreError> {
-        sqlx::query("UPDATE volume SET status = 'deleting' WHERE id = ?")
+        query("UPDATE volume SET status = 'deleting' WHERE id = ?")
             .bind(id.to_string())
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map(drop)
             .map_err(failed("mark a volume as deleting"))
     }
 
     /// Removes the row of a volume after its disk was removed.
-    pub async fn forget_volume(&self, id: VolumeId) -> Result<(), StoreError> {
-        sqlx::query("DELETE FROM volume WHERE id = ?")
+    pub async fn forget_volume(&self, id: VolumeId, now_ns: u64) -> Result<(), StoreError> {
+        let mut tx = self.begin_on_volume(id, "begin to delete a volume").await?;
+        query("DELETE FROM volume WHERE id = ?")
             .bind(id.to_string())
-            .execute(&self.pool)
+            .execute(&mut tx)
             .await
-            .map(drop)
-            .map_err(failed("delete a volume"))
+            .map_err(failed("delete a volume"))?;
+        end_subject(&mut tx, &id.to_string(), now_ns).await?;
+        tx.commit().await.map_err(failed("commit a deleted volume"))
     }
 
     /// Sums the bytes reserved for volumes of one workspace and of all.
     pub async fn volume_bytes(&self, workspace: &WorkspaceId) -> Result<VolumeBytes, StoreError> {
-        let sql = "SELECT COALESCE(SUM(size_bytes) FILTER (WHERE workspace = ?), 0) AS own,
-                          COALESCE(SUM(size_bytes), 0) AS total FROM volume";
-        let row = sqlx::query(sql)
+        let sql = "SELECT CAST(COALESCE(SUM(size_bytes) FILTER (WHERE workspace = ?), 0) AS BIGINT) AS own,
+                          CAST(COALESCE(SUM(size_bytes), 0) AS BIGINT) AS total FROM volume";
+        let row = query(sql)
             .bind(&workspace.0)
-            .fetch_one(&self.pool)
+            .fetch_one(&self.database)
             .await
             .map_err(failed("sum the sizes of volumes"))?;
         Ok(VolumeBytes { own: column(&row, "own").map(from_sql)?, all: column(&row, "total").map(from_sql)? })
@@ -121,10 +143,10 @@ impl Store {
 
     /// Finds one volume of a workspace.
     pub async fn find_volume(&self, workspace: &WorkspaceId, name: &str) -> Result<Option<VolumeRow>, StoreError> {
-        let row = sqlx::query("SELECT * FROM volume WHERE workspace = ? AND name = ? AND status = 'ready'")
+        let row = query("SELECT * FROM volume WHERE workspace = ? AND name = ? AND status = 'ready'")
             .bind(&workspace.0)
             .bind(name)
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("find a volume"))?;
         row.as_ref().map(read).transpose()
@@ -132,9 +154,9 @@ impl Store {
 
     /// Lists a workspace's volumes by name.
     pub async fn list_volumes(&self, workspace: &WorkspaceId) -> Result<Vec<VolumeRow>, StoreError> {
-        let rows = sqlx::query("SELECT * FROM volume WHERE workspace = ? AND status = 'ready' ORDER BY name")
+        let rows = query("SELECT * FROM volume WHERE workspace = ? AND status = 'ready' ORDER BY name")
             .bind(&workspace.0)
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list volumes"))?;
         rows.iter().map(read).collect()
@@ -142,8 +164,8 @@ impl Store {
 
     /// Lists the volumes that were being made or deleted when the server stopped.
     pub async fn unfinished_volumes(&self) -> Result<Vec<(VolumeRow, UnfinishedOperation)>, StoreError> {
-        let rows = sqlx::query("SELECT * FROM volume WHERE status <> 'ready'")
-            .fetch_all(&self.pool)
+        let rows = query("SELECT * FROM volume WHERE status <> 'ready'")
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list unfinished volumes"))?;
         let unfinished = |row| {
@@ -155,7 +177,7 @@ impl Store {
     }
 }
 
-fn read(row: &SqliteRow) -> Result<VolumeRow, StoreError> {
+fn read(row: &DatabaseRow) -> Result<VolumeRow, StoreError> {
     let id: String = column(row, "id")?;
     Ok(VolumeRow {
         id: id.parse().map_err(|_| StoreError::Corrupt { id, field: "id" })?,

@@ -1,10 +1,10 @@
 //! Webhooks: their addresses, subscribed events and secrets.
 
+use pandastack_database::{DatabaseRow, WriteLock, query, query_scalar};
 use pandastack_kit::Secret;
 use pandastack_model::WebhookId;
 use pandastack_wire_fleet::WorkspaceId;
 use pandastack_wire_public::EventPattern;
-use sqlx::sqlite::SqliteRow;
 
 use super::{Store, StoreError, failed, from_sql, intent::column, outbox::read_patterns, to_sql};
 
@@ -44,10 +44,10 @@ pub enum WebhookAdded {
 impl Store {
     /// Stores a new webhook.
     pub async fn add_webhook(&self, webhook: &WebhookRow, webhooks_max: u64) -> Result<WebhookAdded, StoreError> {
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a webhook"))?;
-        let held: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM webhook WHERE workspace = ?")
+        let mut tx = self.begin_in(&webhook.workspace, "begin a webhook").await?;
+        let held: i64 = query_scalar("SELECT COUNT(*) FROM webhook WHERE workspace = ?")
             .bind(&webhook.workspace.0)
-            .fetch_one(&mut *tx)
+            .fetch_one(&mut tx)
             .await
             .map_err(failed("count webhooks"))?;
         if from_sql(held) >= webhooks_max {
@@ -55,7 +55,7 @@ impl Store {
         }
         let sql = "INSERT INTO webhook (id, workspace, url, events, description, enabled, secret, dropped, created_at,
                        updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?)";
-        sqlx::query(sql)
+        query(sql)
             .bind(webhook.id.to_string())
             .bind(&webhook.workspace.0)
             .bind(&webhook.url)
@@ -65,7 +65,7 @@ impl Store {
             .bind(webhook.secret.reveal().to_vec())
             .bind(to_sql(webhook.created_at_ns))
             .bind(to_sql(webhook.updated_at_ns))
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("store a webhook"))?;
         tx.commit().await.map_err(failed("commit a webhook"))?;
@@ -74,9 +74,9 @@ impl Store {
 
     /// Lists a workspace's webhooks, newest first.
     pub async fn list_webhooks(&self, workspace: &WorkspaceId) -> Result<Vec<WebhookRow>, StoreError> {
-        let rows = sqlx::query("SELECT * FROM webhook WHERE workspace = ? ORDER BY created_at DESC, id")
+        let rows = query("SELECT * FROM webhook WHERE workspace = ? ORDER BY created_at DESC, id")
             .bind(&workspace.0)
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
             .map_err(failed("list webhooks"))?;
         rows.iter().map(read).collect()
@@ -89,9 +89,9 @@ impl Store {
 
     /// Finds a webhook in any workspace, for a delivery.
     pub async fn any_webhook(&self, id: WebhookId) -> Result<Option<WebhookRow>, StoreError> {
-        let row = sqlx::query("SELECT * FROM webhook WHERE id = ?")
+        let row = query("SELECT * FROM webhook WHERE id = ?")
             .bind(id.to_string())
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
             .map_err(failed("find a webhook"))?;
         row.as_ref().map(read).transpose()
@@ -100,10 +100,15 @@ impl Store {
     /// Stores a caller's changes. If the webhook is not failing, its pending deliveries become due
     /// at once.
     pub async fn change_webhook(&self, webhook: &WebhookRow) -> Result<(), StoreError> {
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a webhook's change"))?;
+        let lock = webhook.id.to_string();
+        let mut tx = self
+            .database
+            .begin_write(WriteLock::on("webhook", &lock))
+            .await
+            .map_err(failed("begin a webhook's change"))?;
         let sql = "UPDATE webhook SET url = ?, events = ?, description = ?, enabled = ?, disabled_reason = ?,
                        failing_since = ?, updated_at = ? WHERE id = ?";
-        sqlx::query(sql)
+        query(sql)
             .bind(&webhook.url)
             .bind(patterns_to_sql(&webhook.events))
             .bind(&webhook.description)
@@ -112,18 +117,19 @@ impl Store {
             .bind(webhook.failing_since_ns.map(to_sql))
             .bind(to_sql(webhook.updated_at_ns))
             .bind(webhook.id.to_string())
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("change a webhook"))?;
         if webhook.failing_since_ns.is_some() {
             tx.commit().await.map_err(failed("commit a webhook's change"))?;
             return Ok(());
         }
-        let due = "UPDATE webhook_delivery SET next_at = MIN(next_at, ?) WHERE webhook = ? AND status = 'pending'";
-        sqlx::query(due)
+        let due = "UPDATE webhook_delivery SET next_at = CASE WHEN next_at > ?1 THEN ?1 ELSE next_at END
+                   WHERE webhook = ?2 AND status = 'pending'";
+        query(due)
             .bind(to_sql(webhook.updated_at_ns))
             .bind(webhook.id.to_string())
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(failed("make a webhook's deliveries due"))?;
         tx.commit().await.map_err(failed("commit a webhook's change"))?;
@@ -140,12 +146,12 @@ impl Store {
     ) -> Result<(), StoreError> {
         let sql =
             "UPDATE webhook SET old_secret = secret, old_secret_until = ?, secret = ?, updated_at = ? WHERE id = ?";
-        sqlx::query(sql)
+        query(sql)
             .bind(to_sql(until_ns))
             .bind(fresh.reveal().to_vec())
             .bind(to_sql(now_ns))
             .bind(id.to_string())
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map(drop)
             .map_err(failed("rotate a secret"))
@@ -153,13 +159,13 @@ impl Store {
 
     /// Deletes a webhook of a workspace with its deliveries. Returns false if there is none.
     pub async fn drop_webhook(&self, workspace: &WorkspaceId, id: WebhookId) -> Result<bool, StoreError> {
-        let done = sqlx::query("DELETE FROM webhook WHERE id = ? AND workspace = ?")
+        let done = query("DELETE FROM webhook WHERE id = ? AND workspace = ?")
             .bind(id.to_string())
             .bind(&workspace.0)
-            .execute(&self.pool)
+            .execute(&self.database)
             .await
             .map_err(failed("delete a webhook"))?;
-        Ok(done.rows_affected() == 1)
+        Ok(done == 1)
     }
 }
 
@@ -168,7 +174,7 @@ fn patterns_to_sql(patterns: &[EventPattern]) -> String {
     serde_json::to_string(&list).expect("a list of texts is always JSON")
 }
 
-fn read(row: &SqliteRow) -> Result<WebhookRow, StoreError> {
+fn read(row: &DatabaseRow) -> Result<WebhookRow, StoreError> {
     let id: String = column(row, "id")?;
     let corrupt = |field| StoreError::Corrupt { id: id.clone(), field };
     let secret = |bytes: Vec<u8>| bytes.try_into().map(Secret::new).map_err(|_| corrupt("secret"));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pandastack_model::{Fault, FaultKind, SandboxId};
-use pandastack_wire_fleet::{ControlPort, HostEvent, RemovedBy};
+use pandastack_wire_fleet::{ControlPort, Credential, HostEvent, RemovedBy};
 use reqwest::Method;
 use serde_json::json;
 
@@ -58,10 +58,10 @@ async fn another_tenant_sees_and_reaches_nothing() {
     assert_eq!(answer(list).await, (200, json!([])));
     assert_eq!(rig.host.count(), 1);
 
-    let caller = rig.control.authenticate(Some(OTHER_KEY)).await.unwrap();
+    let caller = rig.control.authenticate(Credential::bearer(OTHER_KEY)).await.unwrap();
     let id: SandboxId = id.parse().unwrap();
     assert_eq!(rig.control.admit(&caller, id).await.unwrap_err(), Fault::no_sandbox());
-    let owner = rig.control.authenticate(Some(KEY)).await.unwrap();
+    let owner = rig.control.authenticate(Credential::bearer(KEY)).await.unwrap();
     rig.control.admit(&owner, id).await.unwrap();
     assert_eq!(rig.delete(&format!("/v1/sandboxes/{id}")).await, 204);
     assert_eq!(answer(other(Method::DELETE)).await.0, 404, "nor does a deleted one answer a stranger");
@@ -125,7 +125,7 @@ async fn a_dead_machine_shows_as_failed() {
     rig.host.events.send(HostEvent::Failed { id: id.parse().unwrap(), reason: "killed".into() }).unwrap();
     wait_for("it has failed", || async { rig.get(&path).await.1["status"] == "failed" }).await;
     assert_eq!(rig.get(&path).await.1["status_reason"], "killed");
-    let caller = rig.control.authenticate(Some(KEY)).await.unwrap();
+    let caller = rig.control.authenticate(Credential::bearer(KEY)).await.unwrap();
     let fault = rig.control.admit(&caller, id.parse().unwrap()).await.unwrap_err();
     assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "sandbox.failed"));
     assert_eq!(rig.delete(&path).await, 204);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pandastack_database::{query, query_as, query_scalar};
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::stub::StubHost;
 use reqwest::{Method, Response};
@@ -38,8 +39,7 @@ async fn the_same_request_creates_once() {
     let (status, other) = answer(theirs.json(&body)).await;
     assert_eq!((status, other["metadata"]["workspace"].as_str()), (201, Some("other")), "keys are a workspace's own");
     assert_eq!(rig.host.count(), 3);
-    let database = std::fs::read(rig.folder.path().join("control.db-wal")).unwrap();
-    assert!(first.to_string().find("hidden").is_none() && !database.is_empty());
+    assert!(first.to_string().find("hidden").is_none());
 }
 
 #[tokio::test]
@@ -188,14 +188,13 @@ async fn after_a_crash_a_webhook_is_taken_back_and_what_is_in_a_guest_is_not_mad
 
 /// Deletes the recorded answers and restores the notes that one request had written before.
 async fn unanswer(rig: &Rig, key: &str, made: &[(&str, String)]) {
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(rig.folder.path().join("control.db"));
-    let pool = sqlx::sqlite::SqlitePool::connect_with(options).await.unwrap();
+    let database = rig.database().await;
     for (kind, id) in made {
         let sql = "INSERT INTO attempt_made VALUES ('default', ?, ?, ?)";
-        sqlx::query(sql).bind(key).bind(kind).bind(id).execute(&pool).await.unwrap();
+        query(sql).bind(key).bind(*kind).bind(id).execute(&database).await.unwrap();
     }
-    sqlx::query("UPDATE attempt SET status = NULL, answer = NULL").execute(&pool).await.unwrap();
-    pool.close().await;
+    query("UPDATE attempt SET status = NULL, answer = NULL").execute(&database).await.unwrap();
+    database.close().await;
 }
 
 fn counts(host: &Arc<StubHost>) -> (usize, usize, usize) {
@@ -204,10 +203,9 @@ fn counts(host: &Arc<StubHost>) -> (usize, usize, usize) {
 
 /// Deletes the recorded answers and restores the notes that each request wrote before its work.
 async fn forget_answers(rig: &Rig) -> Vec<String> {
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(rig.folder.path().join("control.db"));
-    let pool = sqlx::sqlite::SqlitePool::connect_with(options).await.unwrap();
+    let database = rig.database().await;
     let answers: Vec<(String, Vec<u8>)> =
-        sqlx::query_as("SELECT key, answer FROM attempt").fetch_all(&pool).await.unwrap();
+        query_as("SELECT key, answer FROM attempt").fetch_all(&database).await.unwrap();
     for (key, answer) in &answers {
         let answer: Value = serde_json::from_slice(answer).unwrap();
         let made: Vec<(&str, String)> = if key == "/v1/sandboxes" {
@@ -218,15 +216,15 @@ async fn forget_answers(rig: &Rig) -> Vec<String> {
         } else if key.ends_with("snapshots") {
             vec![("snapshot", format!("lyr_{}", answer["id"].as_str().unwrap()))]
         } else {
-            let id: String = sqlx::query_scalar("SELECT id FROM volume").fetch_one(&pool).await.unwrap();
+            let id: String = query_scalar("SELECT id FROM volume").fetch_one(&database).await.unwrap();
             vec![("volume", id)]
         };
         for (kind, id) in made {
             let sql = "INSERT INTO attempt_made VALUES ('default', ?, ?, ?)";
-            sqlx::query(sql).bind(key).bind(kind).bind(id).execute(&pool).await.unwrap();
+            query(sql).bind(key).bind(kind).bind(id).execute(&database).await.unwrap();
         }
     }
-    sqlx::query("UPDATE attempt SET status = NULL, answer = NULL").execute(&pool).await.unwrap();
-    pool.close().await;
+    query("UPDATE attempt SET status = NULL, answer = NULL").execute(&database).await.unwrap();
+    database.close().await;
     answers.into_iter().map(|(key, _)| key).collect()
 }

@@ -10,7 +10,8 @@ use crate::rig::{KEY, Rig, answer};
 async fn only_a_known_key_opens_the_door() {
     let rig = Rig::start().await;
     let url = format!("{}/v1/me", rig.url);
-    let me = json!({"user_id": "default", "email": "", "current_org": null, "orgs": [], "auth_method": "token"});
+    let me = json!({"user_id": "default", "email": "", "current_org": null, "current_org_id": null, "orgs": [],
+                    "auth_method": "token", "workspace": "default"});
     for scheme in ["Bearer", "bearer", "BEARER"] {
         let request = rig.http.get(&url).header("authorization", format!("{scheme} {KEY}"));
         assert_eq!(answer(request).await, (200, me.clone()));

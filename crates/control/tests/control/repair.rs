@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use pandastack_database::query;
 use pandastack_model::{Egress, Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::{HostEvent, stub::StubHost};
 use reqwest::Method;
@@ -72,10 +73,9 @@ async fn a_volume_in_use_whose_delete_was_cut_off_stays() {
         rig.send(Method::POST, "/v1/volumes", json!({"name": name})).await;
     }
     let (_, user) = rig.create(json!({"template": "mini", "volumes": [{"name": "used"}]})).await;
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(rig.folder.path().join("control.db"));
-    let pool = sqlx::sqlite::SqlitePool::connect_with(options).await.unwrap();
-    sqlx::query("UPDATE volume SET status = 'deleting'").execute(&pool).await.unwrap();
-    pool.close().await;
+    let database = rig.database().await;
+    query("UPDATE volume SET status = 'deleting'").execute(&database).await.unwrap();
+    database.close().await;
     assert_eq!(rig.get("/v1/volumes").await.1, json!([]));
     rig = rig.restart_control().await;
     let listed = rig.get("/v1/volumes").await.1;

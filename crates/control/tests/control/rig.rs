@@ -2,12 +2,15 @@
 
 use std::{future::Future, path::Path, sync::Arc, time::Duration};
 
-use pandastack_control::{Control, ControlSettings, WebhookSettings};
+use pandastack_control::{Control, ControlSettings, PasswordSettings, SignInSettings, WebhookSettings};
+use pandastack_database::{Database, PoolSettings};
 use pandastack_kit::{Clock, Scope, SystemClock, trace};
 use pandastack_wire_fleet::{WorkspaceId, stub::StubHost};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::backend;
 
 pub const KEY: &str = "pds_00000000000000000000000000000001";
 pub const OTHER_KEY: &str = "pds_00000000000000000000000000000002";
@@ -36,7 +39,7 @@ impl Rig {
         settings: ControlSettings,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self::start_whole((folder, host, clock), settings, WebhookSettings::default()).await
+        Self::start_whole((folder, host, clock), settings, WebhookSettings::default(), sign_in()).await
     }
 
     pub async fn start_as(
@@ -45,31 +48,54 @@ impl Rig {
         clock: Arc<dyn Clock>,
         webhooks: WebhookSettings,
     ) -> Self {
-        Self::start_whole((folder, host, clock), ControlSettings::default(), webhooks).await
+        Self::start_whole((folder, host, clock), ControlSettings::default(), webhooks, sign_in()).await
+    }
+
+    /// Starts with settings for logins.
+    pub async fn start_signing_in(settings: SignInSettings, clock: Arc<dyn Clock>) -> Self {
+        let parts = (tempfile::tempdir().unwrap(), Arc::new(StubHost::default()), clock);
+        Self::start_whole(parts, ControlSettings::default(), WebhookSettings::default(), settings).await
+    }
+
+    /// Starts another server on the same database and host.
+    pub async fn start_beside(&self) -> Neighbour {
+        let scope = Scope::new();
+        let control = open(self.folder.path(), self.host.clone(), scope.clone()).await;
+        let url = serve(&control, &scope).await;
+        Neighbour { control, url, scope }
     }
 
     async fn start_whole(
         (folder, host, clock): (TempDir, Arc<StubHost>, Arc<dyn Clock>),
         settings: ControlSettings,
         webhooks: WebhookSettings,
+        sign_in: SignInSettings,
     ) -> Self {
         let scope = Scope::new();
         host.set_cause(|| trace::here().map(|here| here.trace().to_string()));
-        let database = folder.path().join("control.db");
-        let control = Control::open(&database, host.clone(), scope.clone(), clock).await.unwrap();
+        let place = backend::place(folder.path()).await;
+        let control = Control::open(&place, host.clone(), scope.clone(), clock).await.unwrap();
         let control = control.with_settings(settings);
-        let control = control.with_webhooks(webhooks);
+        let control = control.with_webhooks(webhooks).with_sign_in(sign_in).unwrap();
+        Self::served(control, host, folder, scope).await
+    }
+
+    /// Starts with the settings of a test, for example with billing.
+    pub async fn start_prepared(
+        (folder, host, clock): (TempDir, Arc<StubHost>, Arc<dyn Clock>),
+        prepare: impl FnOnce(Control) -> Control,
+    ) -> Self {
+        let scope = Scope::new();
+        let place = backend::place(folder.path()).await;
+        let control = Control::open(&place, host.clone(), scope.clone(), clock).await.unwrap();
+        let control = prepare(control).with_sign_in(sign_in()).unwrap();
+        Self::served(control, host, folder, scope).await
+    }
+
+    async fn served(control: Control, host: Arc<StubHost>, folder: TempDir, scope: Scope) -> Self {
         control.bootstrap(Some(KEY.into())).await.unwrap();
         control.ensure_key(&WorkspaceId("other".into()), OTHER_KEY, "test").await.unwrap();
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let (app, token) = (control.guard(control.router()), scope.token());
-        scope.start("serve", async move {
-            tokio::select! {
-                served = async { axum::serve(listener, app).await } => served.unwrap(),
-                () = token.cancelled() => {}
-            }
-        });
+        let url = serve(&control, &scope).await;
         Self { control, host, url, http: Client::builder().no_proxy().build().unwrap(), folder, scope }
     }
 
@@ -78,6 +104,18 @@ impl Rig {
         self.scope.close(Duration::from_secs(5)).await;
         self.control.close().await;
         Self::start_in(self.folder, Arc::new(StubHost::default())).await
+    }
+
+    /// Opens the database of the server once more, to look at its rows or to change them.
+    pub async fn database(&self) -> Database {
+        let place = backend::place(self.folder.path()).await;
+        let settings = PoolSettings { connections_max: 1, busy_max: long(), statement_max: long() };
+        Database::open(&place.database, settings).await.unwrap()
+    }
+
+    /// Returns everything that the database stores.
+    pub async fn stored(&self) -> Vec<u8> {
+        backend::stored(self.folder.path()).await
     }
 
     pub fn call(&self, method: Method, path: &str) -> RequestBuilder {
@@ -124,8 +162,45 @@ impl Rig {
     }
 }
 
+/// A second server on a rig's database.
+pub struct Neighbour {
+    pub control: Control,
+    pub url: String,
+    pub scope: Scope,
+}
+
+impl Neighbour {
+    pub async fn stop(self) {
+        self.scope.close(Duration::from_secs(5)).await;
+        self.control.close().await;
+    }
+}
+
+pub async fn serve(control: &Control, scope: &Scope) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (app, token) = (control.guard(control.router()), scope.token());
+    scope.start("serve", async move {
+        tokio::select! {
+            served = async { axum::serve(listener, app).await } => served.unwrap(),
+            () = token.cancelled() => {}
+        }
+    });
+    url
+}
+
+/// Logins with passwords that cost nothing.
+pub fn sign_in() -> SignInSettings {
+    SignInSettings { passwords: PasswordSettings::cheap_for_tests(), ..SignInSettings::default() }
+}
+
 pub async fn open(folder: &Path, host: Arc<StubHost>, scope: Scope) -> Control {
-    Control::open(&folder.join("control.db"), host, scope, Arc::new(SystemClock)).await.unwrap()
+    Control::open(&backend::place(folder).await, host, scope, Arc::new(SystemClock)).await.unwrap()
+}
+
+/// A limit that no test reaches.
+pub fn long() -> Duration {
+    Duration::from_secs(30)
 }
 
 /// Sends a request and reads the JSON answer. Null if it has no body.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pandastack_control::{AddressPolicy, TrustRoots, WebhookSettings};
+use pandastack_database::query;
 use pandastack_model::{Fault, FaultKind, SandboxState};
 use pandastack_wire_fleet::{HostEvent, RemovedBy};
 use reqwest::Method;
@@ -339,17 +340,14 @@ async fn what_a_guest_causes_cannot_crowd_out_the_rest() {
 
 /// Fills the outbox with denied attempts that are due far in the future.
 async fn fill(told: &WebhookRig, hook: &str) {
-    let path = told.rig.folder.path().join("control.db");
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).busy_timeout(Duration::from_secs(10));
-    let pool = sqlx::sqlite::SqlitePool::connect_with(options).await.unwrap();
-    let sql = "WITH RECURSIVE n(x) AS (SELECT 0 UNION ALL SELECT x + 1 FROM n WHERE x < 999)
+    let database = told.rig.database().await;
+    let sql = "WITH RECURSIVE n(x) AS (SELECT 100000000000 UNION ALL SELECT x + 1 FROM n WHERE x < 100000000999)
                INSERT INTO webhook_delivery (id, webhook, workspace, event_id, kind, sequence, body, status, tries,
                    next_at, created_at, attempts)
-               SELECT printf('dlv_00000000-0000-4000-8000-%012x', x), ?, 'default',
-                   printf('evt_00000000-0000-4000-8000-%012x', x), 'egress.denied', 0, '{}', 'pending', 0,
-                   9000000000000000000, 0, '[]' FROM n";
-    sqlx::query(sql).bind(hook).execute(&pool).await.unwrap();
-    pool.close().await;
+               SELECT 'dlv_00000000-0000-4000-8000-' || x, ?, 'default', 'evt_00000000-0000-4000-8000-' || x,
+                   'egress.denied', 0, '{}', 'pending', 0, 9000000000000000000, 0, '[]' FROM n";
+    query(sql).bind(hook).execute(&database).await.unwrap();
+    database.close().await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use axum::{
     http::Method,
     response::Response,
 };
-use pandastack_door::http::{Answer, bearer, preflight};
+use pandastack_door::http::{Answer, RequestCredential, preflight};
 use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId};
 
 use super::{
@@ -17,12 +17,12 @@ use crate::Edge;
 /// Forwards a request to a port of the caller's sandbox, without the path prefix that names sandbox
 /// and port.
 pub async fn proxy(State(edge): State<Edge>, request: Request) -> Answer<Response> {
-    let token = bearer(request.headers(), request.uri());
+    let credential = RequestCredential::read(request.headers(), request.uri());
     // A CORS preflight carries no credential. It is answered here, not by the guest.
-    if token.is_none() && request.method() == Method::OPTIONS {
+    if credential.get().token.is_none() && request.method() == Method::OPTIONS {
         return Ok(preflight());
     }
-    let caller = edge.control.authenticate(token.as_deref()).await?;
+    let caller = edge.control.authenticate(credential.get()).await?;
     let named = split(request.uri().path());
     let sandbox: Option<SandboxId> = named.and_then(|(id, _, _)| id.parse().ok());
     let (Some((_, port, path)), Some(sandbox)) = (named, sandbox) else { return Err(Fault::no_sandbox().into()) };

@@ -10,7 +10,7 @@ use axum::{
     extract::{FromRequestParts, RawPathParams, State},
     http::{HeaderMap, Uri, request::Parts},
 };
-use pandastack_door::http::{Answer, Refused, bearer};
+use pandastack_door::http::{Answer, Refused, RequestCredential};
 use pandastack_model::{CodeSessionId, Fault, FaultKind};
 use pandastack_wire_public::CODE_LANGUAGES;
 
@@ -44,6 +44,6 @@ pub async fn languages(
     headers: HeaderMap,
     uri: Uri,
 ) -> Answer<Json<&'static [&'static str]>> {
-    edge.control.authenticate(bearer(&headers, &uri).as_deref()).await?;
+    edge.control.authenticate(RequestCredential::read(&headers, &uri).get()).await?;
     Ok(Json(CODE_LANGUAGES))
 }

@@ -2,15 +2,15 @@
 
 use async_trait::async_trait;
 use pandastack_model::{Fault, FaultKind, GuestPort, LINK_LABEL_BYTES, LinkLabel, PathRules, SandboxId};
-use pandastack_wire_fleet::{Caller, ControlPort, PreviewGrant, WorkspaceId};
+use pandastack_wire_fleet::{Caller, ControlPort, Credential, PreviewGrant, WorkspaceId};
 
 /// Every key is its own tenant. The sandbox belongs to `mine`.
 pub struct StubControl(pub SandboxId);
 
 #[async_trait]
 impl ControlPort for StubControl {
-    async fn authenticate(&self, token: Option<&str>) -> Result<Caller, Fault> {
-        let token = token.ok_or_else(|| Fault::new(FaultKind::Unauthorized, "unauthorized", "no key"))?;
+    async fn authenticate(&self, credential: Credential<'_>) -> Result<Caller, Fault> {
+        let token = credential.token.ok_or_else(|| Fault::new(FaultKind::Unauthorized, "unauthorized", "no key"))?;
         Ok(Caller::of(WorkspaceId(token.to_owned())))
     }
 

@@ -1,0 +1,222 @@
+//! Logins, sessions and passwords.
+
+use std::{convert::Infallible, net::Ipv4Addr};
+
+use axum::{
+    Json,
+    body::Body,
+    extract::{FromRequestParts, Path, State, rejection::PathRejection},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header, request::Parts},
+    response::{IntoResponse, Response},
+};
+use pandastack_door::http::{Answer, RequestId, forwarded_proto, json_body, public_base, query_value};
+use pandastack_identity::{EmailAddress, EmailError, LoginCallback};
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_public::{
+    AskReset, ChangePassword, ExchangeCode, LogIn, LoggedIn, LoginMethods, LoginSession, Register, ResetPassword,
+    SetUp, rfc3339,
+};
+
+use super::caller::{Authenticated, Person};
+use crate::{
+    Control,
+    app::{LoginOrigin, NewSession},
+    limits::AGENT_BYTES_MAX,
+    store::key_id,
+};
+
+/// The cookie of a login at the identity provider.
+const LOGIN_COOKIE: &str = "pandastack_login";
+/// The only path that gets it, and how long.
+const LOGIN_COOKIE_SCOPE: &str = "HttpOnly; SameSite=Lax; Path=/v1/auth/oidc; Max-Age=600";
+/// Hex digits of a session's id, which is the start of its hash.
+const SESSION_ID_HEX: usize = 16;
+
+/// Shows how people can log in.
+pub async fn methods(State(control): State<Control>) -> Answer<Json<LoginMethods>> {
+    Ok(Json(control.login_methods().await?))
+}
+
+/// Makes the first account.
+pub async fn set_up(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    origin: LoginOrigin,
+    body: Body,
+) -> Answer<(StatusCode, Json<LoggedIn>)> {
+    let ask: SetUp = json_body(body).await?;
+    let begun = control.set_up(&caller, ask, &origin).await?;
+    Ok((StatusCode::CREATED, Json(render(begun))))
+}
+
+/// Makes an account with an invite.
+pub async fn register(
+    State(control): State<Control>,
+    origin: LoginOrigin,
+    body: Body,
+) -> Answer<(StatusCode, Json<LoggedIn>)> {
+    let ask: Register = json_body(body).await?;
+    let begun = control.register(ask, &origin).await?;
+    Ok((StatusCode::CREATED, Json(render(begun))))
+}
+
+/// Logs in with a password.
+pub async fn log_in(State(control): State<Control>, origin: LoginOrigin, body: Body) -> Answer<Json<LoggedIn>> {
+    let ask: LogIn = json_body(body).await?;
+    Ok(Json(render(control.log_in(ask, &origin).await?)))
+}
+
+/// Ends the session of this request.
+pub async fn log_out(State(control): State<Control>, person: Person) -> Answer<StatusCode> {
+    let id = person.session().ok_or_else(not_a_session)?;
+    control.end_session(&person.user, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Lists the caller's sessions.
+pub async fn sessions(State(control): State<Control>, person: Person) -> Answer<Json<Vec<LoginSession>>> {
+    let (current, found) = (person.session(), control.sessions(&person.user).await?);
+    let shown = found.into_iter().map(|session| {
+        let id = session.hash.get(..SESSION_ID_HEX).unwrap_or_default().to_owned();
+        LoginSession {
+            current: current.as_deref() == Some(id.as_str()),
+            id,
+            created_at: rfc3339(session.created_at_ns),
+            last_used_at: rfc3339(session.last_used_at_ns),
+            expires_at: rfc3339(session.expires_at_ns),
+            address: session.address,
+            agent: session.agent,
+        }
+    });
+    Ok(Json(shown.collect()))
+}
+
+/// Ends a session of the caller.
+pub async fn end_session(
+    State(control): State<Control>,
+    person: Person,
+    path: Result<Path<String>, PathRejection>,
+) -> Answer<StatusCode> {
+    let missing = || Fault::new(FaultKind::Missing, "auth.no_session", "session not found");
+    let Path(id) = path.map_err(|_| missing())?;
+    if id.len() != SESSION_ID_HEX {
+        return Err(missing().into());
+    }
+    control.end_session(&person.user, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Changes the caller's password.
+pub async fn change_password(
+    State(control): State<Control>,
+    person: Person,
+    origin: LoginOrigin,
+    body: Body,
+) -> Answer<Json<LoggedIn>> {
+    let ask: ChangePassword = json_body(body).await?;
+    let begun = control.change_password(&person.user, (&ask.current_password, &ask.new_password), &origin).await?;
+    Ok(Json(render(begun)))
+}
+
+/// Accepts a request for a reset link. The answer never tells whether there is such an account.
+pub async fn ask_reset(State(control): State<Control>, body: Body) -> Answer<StatusCode> {
+    let ask: AskReset = json_body(body).await?;
+    let bad = |error: EmailError| Fault::new(FaultKind::Caller, "auth.bad_email", error.to_string());
+    control.ask_reset(EmailAddress::parse(&ask.email).map_err(bad)?);
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// Sets a new password with a reset link.
+pub async fn reset(State(control): State<Control>, origin: LoginOrigin, body: Body) -> Answer<StatusCode> {
+    let ask: ResetPassword = json_body(body).await?;
+    control.reset_password(&ask.token, &ask.password, &origin).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Sends a browser to the identity provider.
+pub async fn begin_oidc(State(control): State<Control>, headers: HeaderMap, uri: Uri) -> Answer<Response> {
+    let asked = |name| query_value(&uri, name).unwrap_or_default();
+    let (redirect, challenge) = (asked("redirect"), asked("challenge"));
+    let begun = control.begin_oidc((&redirect, &challenge), &public_base(&headers, &uri)).await?;
+    let secure = if forwarded_proto(&headers) == "https" { "; Secure" } else { "" };
+    let cookie = format!("{LOGIN_COOKIE}={}; {LOGIN_COOKIE_SCOPE}{secure}", begun.cookie);
+    Ok(redirected(begun.url.as_str(), &cookie)?)
+}
+
+/// Ends a login in the browser that began it.
+pub async fn end_oidc(State(control): State<Control>, headers: HeaderMap, uri: Uri) -> Answer<Response> {
+    let named = |name| query_value(&uri, name);
+    let callback = LoginCallback {
+        state: named("state"),
+        code: named("code"),
+        error: named("error"),
+        error_description: named("error_description"),
+        iss: named("iss"),
+    };
+    let next = control.end_oidc(&callback, cookie(&headers).as_deref()).await?;
+    let cleared = format!("{LOGIN_COOKIE}=; HttpOnly; SameSite=Lax; Path=/v1/auth/oidc; Max-Age=0");
+    Ok(redirected(next.as_str(), &cleared)?)
+}
+
+/// Exchanges the code of a login for a session.
+pub async fn exchange(State(control): State<Control>, origin: LoginOrigin, body: Body) -> Answer<Json<LoggedIn>> {
+    let ask: ExchangeCode = json_body(body).await?;
+    Ok(Json(render(control.exchange_code((&ask.code, &ask.verifier), &origin).await?)))
+}
+
+fn render(begun: NewSession) -> LoggedIn {
+    LoggedIn {
+        token: begun.token.reveal().to_owned(),
+        expires_at: rfc3339(begun.expires_at_ns),
+        user_id: begun.user.id,
+        email: begun.user.email,
+    }
+}
+
+fn redirected(url: &str, cookie: &str) -> Result<Response, Fault> {
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    let value = |text: &str| HeaderValue::from_str(text).map_err(Fault::bug);
+    response.headers_mut().insert(header::LOCATION, value(url)?);
+    response.headers_mut().insert(header::SET_COOKIE, value(cookie)?);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+fn cookie(headers: &HeaderMap) -> Option<String> {
+    let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find_map(|(name, value)| (name == LOGIN_COOKIE).then(|| value.to_owned()))
+}
+
+impl FromRequestParts<Control> for LoginOrigin {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, control: &Control) -> Result<Self, Infallible> {
+        let address = control.sign_in.proxy.client_address(&parts.headers, &parts.extensions);
+        let agent = parts.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+        Ok(Self {
+            address: address.unwrap_or(Ipv4Addr::UNSPECIFIED.into()),
+            agent: agent.chars().take(AGENT_BYTES_MAX).collect(),
+            request_id: parts.extensions.get::<RequestId>().map(|RequestId(id)| id.clone()).unwrap_or_default(),
+            method: parts.method.as_str().to_owned(),
+            // Only routes without parameters take this.
+            path: parts.uri.path().to_owned(),
+            at_ns: control.clock.now_ns(),
+        })
+    }
+}
+
+fn not_a_session() -> Fault {
+    Fault::new(FaultKind::Conflict, "auth.not_a_session", "this credential is not a login; only a login can log out")
+}
+
+impl Person {
+    /// Returns the id of the session of this request, if it is one.
+    fn session(&self) -> Option<String> {
+        let is_session = self.user.method == pandastack_wire_fleet::AuthMethod::Session;
+        let id = self.caller.key.id().filter(|_| is_session)?;
+        // Every credential has an id that is made of its hash.
+        let start = key_id("").len();
+        id.get(start..).map(str::to_owned)
+    }
+}
