@@ -1,17 +1,30 @@
 //! `pandastack audit`
 
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
-use pandastack_client::wire::AuditEntry;
+use futures_util::StreamExt;
+use pandastack_client::{AuditQuery, wire::AuditEntry};
 
 use crate::{GlobalArgs, advice::advise, connect::connect, output};
 
 /// Arguments of `audit`.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct AuditArgs {
-    /// Show only entries since a time such as 2024-05-01T12:00:00Z
+    #[command(subcommand)]
+    export: Option<AuditCommand>,
+    /// Show only entries since a time such as 2024-05-01T12:00:00Z; default: 24 hours ago
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
+    /// Show only entries before a time
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Show only requests of user:ID, key:PREFIX or an e-mail address
+    #[arg(long, value_name = "ACTOR")]
+    actor: Option<String>,
+    /// Show only requests with a method such as DELETE
+    #[arg(long, value_name = "METHOD")]
+    method: Option<String>,
     /// Number of entries to show
     #[arg(long, default_value_t = 200, value_name = "COUNT")]
     limit: usize,
@@ -20,29 +33,57 @@ pub struct AuditArgs {
     json: bool,
 }
 
-/// Lists the changing requests of this workspace, newest first.
+/// Subcommands of `audit`.
+#[derive(Debug, clap::Subcommand)]
+enum AuditCommand {
+    /// Print all entries as JSON lines, oldest first, with their hash chain
+    Export {
+        /// Print only entries after this number, to continue an export
+        #[arg(long, value_name = "NUMBER")]
+        after: Option<u64>,
+    },
+}
+
+/// Lists the changing requests of this workspace, newest first, or exports all of them.
 pub async fn audit(args: AuditArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let trail = connect(global)?.audit_trail(args.since.as_deref(), args.limit).await.map_err(advise)?;
-    if args.json {
+    let AuditArgs { export, since, until, actor, method, limit, json } = args;
+    if let Some(AuditCommand::Export { after }) = export {
+        return export_all(after, global).await;
+    }
+    let query = AuditQuery { since, until, actor, method };
+    let trail = connect(global)?.audit_trail(&query, limit).await.map_err(advise)?;
+    if json {
         output::json(&trail)?;
     } else if trail.entries.is_empty() {
         eprintln!("no changes since {}", trail.since);
     } else {
         let rows: Vec<_> = trail.entries.iter().map(row).collect();
-        output::table(&["TIME", "METHOD", "PATH", "STATUS", "TOOK", "KEY", "REQUEST"], &rows)?;
+        output::table(&["TIME", "METHOD", "PATH", "STATUS", "TOOK", "ACTOR", "ADDRESS", "REQUEST"], &rows)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
+async fn export_all(after: Option<u64>, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let mut lines = Box::pin(connect(global)?.export_audit(after).await.map_err(advise)?);
+    let mut out = std::io::stdout();
+    while let Some(piece) = lines.next().await {
+        out.write_all(&piece.map_err(advise)?)?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn row(entry: &AuditEntry) -> Vec<String> {
-    let AuditEntry { time, request_id, method, route: _, path, status, duration_ms, key_prefix } = entry;
+    // An e-mail address says more than an id. Entries of old servers have only a key.
+    let actor = entry.actor_email.as_ref().or(entry.actor.as_ref()).unwrap_or(&entry.key_prefix);
     vec![
-        time.clone(),
-        method.clone(),
-        path.clone(),
-        status.to_string(),
-        format!("{duration_ms} ms"),
-        key_prefix.clone(),
-        request_id.clone(),
+        entry.ts.clone(),
+        entry.method.clone(),
+        entry.path.clone(),
+        entry.status.to_string(),
+        format!("{} ms", entry.duration_ms),
+        actor.clone(),
+        entry.address.clone().unwrap_or_default(),
+        entry.request_id.clone(),
     ]
 }

@@ -7,15 +7,38 @@ use crate::GlobalArgs;
 
 /// Creates a client, or explains how to get a key.
 pub fn connect(global: &GlobalArgs) -> anyhow::Result<Client> {
-    let mut config = Config::load().context("load the configuration")?;
-    if let Some(url) = &global.api_url {
-        config = config.with_url(url)?;
-    }
+    let config = configuration(global)?;
+    Ok(Client::new(match global.org.as_deref().filter(|org| !org.is_empty()) {
+        Some(org) => config.with_org(org)?,
+        None => config,
+    })?)
+}
+
+/// Creates a client for a command that names its organisation in the address. `--org` is not sent.
+pub fn connect_person(global: &GlobalArgs) -> anyhow::Result<Client> {
+    Ok(Client::new(configuration(global)?)?)
+}
+
+/// Creates a client for a command that everybody may use. No key is needed, and none is sent.
+pub fn connect_stranger(global: &GlobalArgs) -> anyhow::Result<Client> {
+    Ok(Client::new(server(global)?.without_key())?)
+}
+
+fn server(global: &GlobalArgs) -> anyhow::Result<Config> {
+    let config = Config::load().context("load the configuration")?;
+    Ok(match &global.api_url {
+        Some(url) => config.with_url(url)?,
+        None => config,
+    })
+}
+
+fn configuration(global: &GlobalArgs) -> anyhow::Result<Config> {
+    let config = server(global)?;
     if config.key.is_none() {
         bail!(
             "no API key: start a server with `pandastack up`, which writes one to ~/.config/pandastack/config.json, \
-             or set PANDASTACK_API_KEY"
+             set PANDASTACK_API_KEY, or log in with `pandastack login`"
         );
     }
-    Ok(Client::new(config)?)
+    Ok(config)
 }

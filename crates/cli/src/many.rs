@@ -52,7 +52,7 @@ impl ListFormat {
 /// How deletions are reported.
 #[derive(Debug, clap::Args)]
 pub struct DeleteFormat {
-    /// Print what was deleted as JSON
+    /// Print what was done as JSON
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
     /// Print nothing
@@ -67,14 +67,24 @@ impl DeleteFormat {
         names: Vec<String>,
         delete: impl AsyncFn(&str) -> Result<(), ClientError>,
     ) -> anyhow::Result<ExitCode> {
-        let (mut deleted, mut ended) = (Vec::new(), ExitCode::SUCCESS);
+        self.each_as("deleted", names, delete).await
+    }
+
+    /// Does the same for a change that has another name, such as "removed".
+    pub async fn each_as(
+        &self,
+        done: &str,
+        names: Vec<String>,
+        change: impl AsyncFn(&str) -> Result<(), ClientError>,
+    ) -> anyhow::Result<ExitCode> {
+        let (mut changed, mut ended) = (Vec::new(), ExitCode::SUCCESS);
         for name in names {
-            match delete(&name).await {
+            match change(&name).await {
                 Ok(()) => {
                     if !self.json && !self.quiet {
-                        output::line(&format!("deleted {name}"))?;
+                        output::line(&format!("{done} {name}"))?;
                     }
-                    deleted.push(name);
+                    changed.push(name);
                 }
                 Err(error) => {
                     eprintln!("error: {name}: {}", advise(error));
@@ -83,7 +93,7 @@ impl DeleteFormat {
             }
         }
         if self.json {
-            output::json(&json!({ "deleted": deleted }))?;
+            output::json(&json!({ done: changed }))?;
         }
         Ok(ended)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pandastack_kit::Secret;
 use pandastack_wire_public::{Health, Version};
-use reqwest::{Method, RequestBuilder, Response, Url};
+use reqwest::{Method, RequestBuilder, Response, Url, header::HeaderValue};
 use serde::de::DeserializeOwned;
 
 use crate::{ClientError, Config};
@@ -13,21 +13,24 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long an unused connection is kept. The server closes one after 75 s, and a request sent at
 /// that moment would be lost.
 const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(30);
+/// The header in which a person chooses an organisation for one request.
+const ORG_HEADER: &str = "x-pandastack-org";
 /// Timeout of requests that do not run commands or transfer files.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// A client of one server with one key. Clones share connections.
+/// A client of one server with one credential. Clones share connections.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
     url: String,
     key: Option<Secret<String>>,
+    org: Option<HeaderValue>,
 }
 
 impl Client {
     /// Creates a client. Sends nothing yet.
     pub fn new(config: Config) -> Result<Self, ClientError> {
-        let Config { url, key } = config;
+        let Config { url, key, org } = config;
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_MAX)
             .pool_idle_timeout(CONNECTION_IDLE_MAX)
@@ -37,7 +40,7 @@ impl Client {
             .user_agent(concat!("pandastack-rust/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|cause| ClientError::Broken { url: url.clone(), cause })?;
-        Ok(Self { http, url, key })
+        Ok(Self { http, url, key, org })
     }
 
     /// Returns the server's URL.
@@ -64,11 +67,7 @@ impl Client {
 
     /// Starts a request below `/v1`. Each part of the path is escaped separately.
     pub(crate) fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, ClientError> {
-        let builder = self.http.request(method, self.address(path)?);
-        Ok(match &self.key {
-            Some(key) => builder.bearer_auth(key.reveal()),
-            None => builder,
-        })
+        Ok(self.identified(self.http.request(method, self.address(path)?)))
     }
 
     /// Starts a request with query values.
@@ -78,13 +77,26 @@ impl Client {
         path: &[&str],
         values: &[(&str, &str)],
     ) -> Result<RequestBuilder, ClientError> {
+        Ok(self.identified(self.http.request(method, self.query_address(path, values)?)))
+    }
+
+    /// Adds the credential, and the organisation that was chosen.
+    fn identified(&self, request: RequestBuilder) -> RequestBuilder {
+        let request = match &self.key {
+            Some(key) => request.bearer_auth(key.reveal()),
+            None => request,
+        };
+        match &self.org {
+            Some(org) => request.header(ORG_HEADER, org),
+            None => request,
+        }
+    }
+
+    /// Returns an address below `/v1` with query values.
+    pub(crate) fn query_address(&self, path: &[&str], values: &[(&str, &str)]) -> Result<Url, ClientError> {
         let mut url = self.address(path)?;
         url.query_pairs_mut().extend_pairs(values);
-        let builder = self.http.request(method, url);
-        Ok(match &self.key {
-            Some(key) => builder.bearer_auth(key.reveal()),
-            None => builder,
-        })
+        Ok(url)
     }
 
     fn address(&self, path: &[&str]) -> Result<Url, ClientError> {

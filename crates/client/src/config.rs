@@ -4,19 +4,26 @@
 use std::{fs, io, path::PathBuf};
 
 use pandastack_kit::Secret;
+use reqwest::header::HeaderValue;
 use serde::Deserialize;
 
 /// The address of a server that was started without options.
 pub const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 
-/// The server's URL and the key.
+/// Longest part of a bad value that an error repeats.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// The server's URL, and what each request carries.
 #[derive(Clone)]
 pub struct Config {
     pub url: String,
+    /// An API key, or the token of a session.
     pub key: Option<Secret<String>>,
+    /// The organisation that requests act in, by id. By default the person's current one.
+    pub(crate) org: Option<HeaderValue>,
 }
 
-/// Why the configuration could not be loaded.
+/// Why the configuration could not be loaded or saved.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("read {}", path.display())]
@@ -31,8 +38,16 @@ pub enum ConfigError {
         #[source]
         cause: serde_json::Error,
     },
+    #[error("write {}", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
     #[error("bad server address {url:?}: {why}")]
     BadUrl { url: String, why: &'static str },
+    #[error("bad organisation {org:?}: use an id; list yours with: pandastack org list")]
+    BadOrg { org: String },
 }
 
 /// The config file, with all spellings that other clients write.
@@ -67,7 +82,7 @@ impl Config {
         let url = env("PANDASTACK_API_URL").or_else(|| env("PANDASTACK_API")).or(file.api_url_camel).or(file.api_url);
         let key = env("PANDASTACK_API_KEY").or(file.token).or(file.api_key_camel).or(file.api_key);
         let url = normal(&url.unwrap_or_else(|| URL_DEFAULT.to_owned()))?;
-        Ok(Self { url, key: key.filter(|key| !key.is_empty()).map(Secret::new) })
+        Ok(Self { url, key: key.filter(|key| !key.is_empty()).map(Secret::new), org: None })
     }
 
     /// Uses another server.
@@ -81,6 +96,18 @@ impl Config {
         self.key = Some(Secret::new(key));
         self
     }
+
+    /// Sends no credential and chooses no organisation, as before a login.
+    pub fn without_key(self) -> Self {
+        Self { url: self.url, key: None, org: None }
+    }
+
+    /// Acts in another organisation than the person's current one.
+    pub fn with_org(mut self, org: &str) -> Result<Self, ConfigError> {
+        let bad = || ConfigError::BadOrg { org: org.chars().take(SHOWN_CHARS_MAX).collect() };
+        self.org = Some(HeaderValue::from_str(org).map_err(|_| bad())?);
+        Ok(self)
+    }
 }
 
 fn read(path: PathBuf) -> Result<ConfigFile, ConfigError> {
@@ -92,8 +119,8 @@ fn read(path: PathBuf) -> Result<ConfigFile, ConfigError> {
 }
 
 /// Removes a trailing slash and `/v1`, which every request adds itself.
-fn normal(url: &str) -> Result<String, ConfigError> {
-    let bad = |why| ConfigError::BadUrl { url: url.chars().take(200).collect(), why };
+pub(crate) fn normal(url: &str) -> Result<String, ConfigError> {
+    let bad = |why| ConfigError::BadUrl { url: url.chars().take(SHOWN_CHARS_MAX).collect(), why };
     let parsed = reqwest::Url::parse(url).map_err(|_| bad("use an address such as http://127.0.0.1:8080"))?;
     match parsed.scheme() {
         "http" => {}
@@ -137,5 +164,7 @@ mod tests {
         assert!(matches!(load(&[], Some("[")), Err(ConfigError::Parse { .. })));
         assert!(matches!(load(&[("PANDASTACK_API", "https://x")], None), Err(ConfigError::BadUrl { .. })));
         assert!(matches!(load(&[("PANDASTACK_API", "x")], None), Err(ConfigError::BadUrl { .. })));
+        let config = Config::load_with(|_| None, None).unwrap();
+        assert!(matches!(config.with_org("a\nb"), Err(ConfigError::BadOrg { .. })));
     }
 }

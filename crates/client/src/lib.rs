@@ -1,6 +1,7 @@
 //! Typed client of the public API. Uses only the types of `wire-public`. Its only state is a
 //! connection pool.
 
+mod billing;
 mod builds;
 mod client;
 mod code;
@@ -13,16 +14,23 @@ mod forks;
 mod host;
 mod keys;
 mod lifecycle;
+mod logins;
+mod members;
+mod orgs;
 mod ports;
 mod processes;
 mod sandboxes;
+mod saved;
 mod snapshots;
+#[cfg(test)]
+mod stand_in;
 mod terminal;
 mod trees;
 mod volumes;
 mod watch;
 mod webhooks;
 
+pub use billing::UsageQuery;
 pub use builds::{BuildForm, BuildLog};
 pub use client::Client;
 pub use config::{Config, ConfigError};
@@ -31,5 +39,6 @@ pub use exec::{ExecOutput, ExecStream};
 pub use pandastack_wire_public as wire;
 pub use processes::{FollowedEvent, FollowedProcess};
 pub use reqwest::Body;
+pub use saved::SavedConfig;
 pub use terminal::{TerminalEvent, TerminalInput, TerminalOutput, TerminalSize};
-pub use watch::SandboxStream;
+pub use watch::{AuditQuery, SandboxStream};

@@ -2,6 +2,8 @@
 
 use std::{collections::VecDeque, marker::PhantomData};
 
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
 use pandastack_wire_public::{
     AuditTrail, BootStats, Event as SandboxEvent, EventList, LogLine, MachineMetrics, MetricSeries,
 };
@@ -13,6 +15,18 @@ use crate::{
     client::ANSWER_MAX,
     events::{EventReader, ServerSentEvent},
 };
+
+/// Which audit entries are listed. Everything of the last day by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditQuery {
+    /// The first time, as RFC 3339 or Unix seconds.
+    pub since: Option<String>,
+    /// The first time that is too late.
+    pub until: Option<String>,
+    /// `user:ID`, `key:PREFIX` or an e-mail address.
+    pub actor: Option<String>,
+    pub method: Option<String>,
+}
 
 /// A stream of items that lasts until the sandbox is gone.
 pub struct SandboxStream<T> {
@@ -72,11 +86,28 @@ impl Client {
     }
 
     /// Lists changing requests, newest first.
-    pub async fn audit_trail(&self, since: Option<&str>, limit: usize) -> Result<AuditTrail, ClientError> {
-        let limit = limit.to_string();
-        let values: Vec<_> =
-            since.map(|since| ("since", since)).into_iter().chain([("limit", limit.as_str())]).collect();
+    pub async fn audit_trail(&self, query: &AuditQuery, limit: usize) -> Result<AuditTrail, ClientError> {
+        let AuditQuery { since, until, actor, method } = query;
+        let (mut values, limit) = (Vec::new(), limit.to_string());
+        for (name, value) in [("since", since), ("until", until), ("actor", actor), ("method", method)] {
+            values.extend(value.as_deref().map(|value| (name, value)));
+        }
+        values.push(("limit", &limit));
         self.json(self.query_request(Method::GET, &["audit"], &values)?.timeout(ANSWER_MAX)).await
+    }
+
+    /// Streams all audit entries as JSON lines, oldest first. With a number, only those after it.
+    pub async fn export_audit(
+        &self,
+        after: Option<u64>,
+    ) -> Result<impl Stream<Item = Result<Bytes, ClientError>> + use<>, ClientError> {
+        let after = after.map(|after| after.to_string());
+        let values: Vec<_> = after.iter().map(|after| ("after", after.as_str())).collect();
+        let response = self.send(self.query_request(Method::GET, &["audit", "export"], &values)?).await?;
+        let url = self.url().to_owned();
+        Ok(response
+            .bytes_stream()
+            .map(move |piece| piece.map_err(|cause| ClientError::Broken { url: url.clone(), cause })))
     }
 
     async fn follow_stream<T>(

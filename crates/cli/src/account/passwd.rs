@@ -1,0 +1,43 @@
+//! `pandastack passwd`
+
+use std::process::ExitCode;
+
+use pandastack_client::wire::ChangePassword;
+use serde_json::json;
+
+use super::keep::SessionKeeper;
+use crate::{
+    GlobalArgs,
+    advice::advise,
+    connect::connect_person,
+    output,
+    prompt::{self, PasswordSource},
+};
+
+/// Arguments of `passwd`. Without a terminal, the current and the new password are two lines of
+/// standard input.
+#[derive(Debug, clap::Args)]
+pub struct PasswdArgs {
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Changes the password, and saves the new session in the config file.
+pub async fn passwd(args: PasswdArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    prompt::until_stopped(async {
+        let (client, keeper) = (connect_person(global)?, SessionKeeper::open(global)?);
+        let current = PasswordSource::Prompt.current("Current password: ").await?;
+        let new = PasswordSource::Prompt.fresh().await?;
+        let ask = ChangePassword { current_password: current.reveal().clone(), new_password: new.reveal().clone() };
+        let session = client.change_password(&ask).await.map_err(advise)?;
+        keeper.keep(&session)?;
+        if args.json {
+            output::json(&json!({ "email": session.email, "expires_at": session.expires_at }))?;
+        } else {
+            output::line(&format!("changed the password of {}; all other logins have ended", session.email))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+    .await
+}
