@@ -1,13 +1,16 @@
 //! `pandastack key …`: creates a key in a local data folder. Passes every other subcommand on to
 //! the client commands, which call a server.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use pandastack_cli::{CreateKeyArgs, GlobalArgs, KeyCommand, create_key, execute_key, show_key};
 use pandastack_client::wire::{ApiKey, KeySpec, rfc3339};
-use pandastack_control::Control;
+use pandastack_control::{Control, ControlPlace, DatabaseAddress, PostgresUrl};
 use pandastack_kit::{Clock, SystemClock};
 
 #[derive(Subcommand)]
@@ -28,6 +31,19 @@ pub struct MakeKeyArgs {
     data_dir: Option<PathBuf>,
 }
 
+/// Finds the database of a data folder: the one that `pandastack up` uses there.
+pub fn offline_database(data_dir: &Path) -> Result<DatabaseAddress> {
+    if let Some(url) = std::env::var_os("DATABASE_URL") {
+        let url: PostgresUrl = url.to_string_lossy().parse().context("read DATABASE_URL")?;
+        return Ok(DatabaseAddress::Server(url));
+    }
+    let database = ControlPlace::in_folder(data_dir).database;
+    if matches!(&database, DatabaseAddress::File(path) if !path.is_file()) {
+        bail!("{} is not the data folder of a server: it has no control.db", data_dir.display());
+    }
+    Ok(database)
+}
+
 impl KeyArgs {
     /// Tells whether the command writes to a local data folder.
     pub fn writes_data(&self) -> bool {
@@ -38,10 +54,7 @@ impl KeyArgs {
         match self {
             KeyArgs::Create(MakeKeyArgs { key, data_dir: None }) => create_key(key, global).await,
             KeyArgs::Create(MakeKeyArgs { key, data_dir: Some(data_dir) }) => {
-                let database = data_dir.join("control.db");
-                if !database.is_file() {
-                    bail!("{} is not the data folder of a server: it has no control.db", data_dir.display());
-                }
+                let database = offline_database(&data_dir)?;
                 let ask = KeySpec::try_from(key.ask()).map_err(|fault| anyhow::anyhow!(fault.text))?;
                 let made = Control::make_key_offline(&database, &ask, SystemClock.now_ns()).await;
                 let made = made.context("create an API key")?;

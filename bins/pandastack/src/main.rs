@@ -1,12 +1,17 @@
 //! The binary: server, operator's tools and command line client. Contains wiring only.
 
+mod admin;
+mod audit;
 mod bake;
 mod data_folder;
 mod docs;
 mod doctor;
 mod key;
+mod mail;
 mod progress;
+mod quota;
 mod stop;
+mod stripe;
 mod up;
 
 use std::process::ExitCode;
@@ -26,13 +31,16 @@ struct Options {
 #[derive(Subcommand)]
 enum Command {
     /// Start the server: API, edge and host in one process
-    Up(up::UpArgs),
+    Up(Box<up::UpArgs>),
     /// Create, list and delete templates
     #[command(subcommand)]
     Template(bake::TemplateArgs),
     /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(key::KeyArgs),
+    /// Administer the server: database, accounts, plans and limits, audit trail
+    #[command(subcommand)]
+    Admin(admin::AdminArgs),
     /// Check what this computer supports, what is missing, and how to fix it
     Doctor(doctor::DoctorArgs),
     /// Print documentation pages that are generated from the program
@@ -47,7 +55,7 @@ impl Command {
     /// files and keep the user's umask.
     fn writes_data(&self) -> bool {
         match self {
-            Command::Up(_) | Command::Template(bake::TemplateArgs::Bake(_)) => true,
+            Command::Up(_) | Command::Admin(_) | Command::Template(bake::TemplateArgs::Bake(_)) => true,
             Command::Key(key) => key.writes_data(),
             Command::Template(_) | Command::Doctor(_) | Command::Docs(_) | Command::Client(_) => false,
         }
@@ -73,6 +81,7 @@ fn main() -> ExitCode {
             Command::Up(up) => up.run().await,
             Command::Template(template) => template.run(&options.global).await,
             Command::Key(key) => key.run(&options.global).await,
+            Command::Admin(admin) => admin.run().await,
             Command::Doctor(doctor) => doctor.run(),
             Command::Docs(docs) => docs.run(Options::command()),
             Command::Client(command) => pandastack_cli::execute(command, &options.global, Options::command).await,

@@ -1,10 +1,11 @@
 //! `pandastack up`: runs control, edge and host in one process, from start to clean stop.
 
+mod first_key;
+mod no_host;
+
 use std::{
-    fs::DirBuilder,
     io::{IsTerminal as _, Write as _},
     net::SocketAddr,
-    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -14,32 +15,33 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pandastack_control::{
-    AddressPolicy, BootstrapKey, Control, ControlSettings, ImageSettings, OperatorLimit, RateSettings, TelemetryError,
-    TelemetrySettings, TrustRoots, WebhookSettings, start_telemetry,
+    AddressPolicy, BootstrapKey, Control, ControlPlace, ControlSettings, DatabaseAddress, ImageSettings, JwtSettings,
+    OidcSettings, OperatorLimit, PlanName, Plans, PostgresUrl, ProxyTrust, RateSettings, SignInSettings,
+    TelemetryError, TelemetrySettings, TrustRoots, WebhookSettings, start_telemetry,
 };
-use pandastack_door::{ServeSettings, serve_with};
+use pandastack_door::{Places, ServeSettings, serve_with};
 use pandastack_edge::Edge;
 use pandastack_host::{Host, HostSettings, HostSetup, RecoveryReport, ShutdownMode, net::NetSettings};
-use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
+use pandastack_kit::{Scope, Secret, SystemClock, trace::SpanQueue};
 use pandastack_model::{ByteSize, PreviewSuffix, TemplateName, Tier};
-use pandastack_sys::{oom, private};
+use pandastack_sys::oom;
 use pandastack_vmm::Driver;
 use pandastack_vmm_qemu::{Jail, QemuDriver, TierChoice, choose_tier};
 use pandastack_wire_fleet::{ControlPort, HostPort};
-use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::{
+    admin::take_staged,
     data_folder::{DEFAULT_DATA_DIR, OpenedDataFolder, warn_of_tier},
+    mail::MailArgs,
     stop::asked_to_stop,
+    stripe,
 };
+use first_key::{keep_first_key, key_line, write_config};
 
 /// How long open requests may take to finish after Ctrl-C.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// File in the data folder for the first key, if the key is neither printed nor written to the
-/// clients' configuration.
-const FIRST_KEY: &str = "first-key";
 /// Fewest open files that allow the server to run a handful of machines.
 const DESCRIPTORS_MIN: u64 = 256;
 
@@ -51,6 +53,14 @@ pub struct UpArgs {
     /// Folder for databases, templates and disks
     #[arg(long, env = "PANDASTACK_DATA_DIR", default_value = DEFAULT_DATA_DIR, value_name = "DIR")]
     data_dir: PathBuf,
+    /// PostgreSQL database for the server's rows: postgres://user:password@host:5432/name. Without
+    /// it they are in a file of the data folder
+    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    database_url: Option<PostgresUrl>,
+    /// Serve everything that needs no sandbox, beside a server with a host on the same PostgreSQL
+    /// database
+    #[arg(long, env = "PANDASTACK_NO_HOST")]
+    no_host: bool,
     /// Do not write ~/.config/pandastack/config.json for the clients
     #[arg(long)]
     no_config: bool,
@@ -90,6 +100,13 @@ pub struct UpArgs {
     /// Most sandboxes that one workspace may have at the same time
     #[arg(long, default_value_t = ControlSettings::default().sandboxes_max, value_name = "COUNT")]
     max_sandboxes: u64,
+    /// File with the plans of workspaces; "pandastack admin quota plans" prints the built-in ones
+    #[arg(long, env = "PANDASTACK_PLANS", value_name = "FILE")]
+    plans: Option<PathBuf>,
+    /// Plan of a workspace that has none of its own: free, pro, team or custom. The first workspace
+    /// is then not limited
+    #[arg(long, env = "PANDASTACK_DEFAULT_PLAN", default_value = "custom", value_name = "PLAN")]
+    default_plan: PlanName,
     /// Requests per second for one workspace; 0 means no limit. The default is 25, but the first
     /// workspace is then not limited
     #[arg(long, value_name = "PER_SECOND")]
@@ -97,6 +114,35 @@ pub struct UpArgs {
     /// Requests that one workspace may send at once after a pause
     #[arg(long, default_value_t = ControlSettings::default().rate.burst, value_name = "COUNT")]
     rate_burst: u32,
+    /// Address of this server for people's browsers, such as https://pandastack.example.com. Links
+    /// and logins at an identity provider use it
+    #[arg(long, env = "PANDASTACK_PUBLIC_URL", value_name = "URL")]
+    public_url: Option<String>,
+    /// Believe the last address of X-Forwarded-For, because a proxy is in front of this server
+    #[arg(long, env = "PANDASTACK_BEHIND_PROXY")]
+    behind_proxy: bool,
+    /// Key set (JWKS) of an identity provider whose tokens are accepted as they are
+    #[arg(long, env = "PANDASTACK_JWKS_URL", value_name = "URL")]
+    jwks_url: Option<String>,
+    /// Issuer that those tokens must have
+    #[arg(long, env = "PANDASTACK_JWT_ISSUER", value_name = "URL", requires = "jwks_url")]
+    jwt_issuer: Option<String>,
+    /// Audience that those tokens must name. Without it, tokens for every other client of the
+    /// provider are accepted too
+    #[arg(long, env = "PANDASTACK_JWT_AUDIENCE", value_name = "NAME", requires = "jwks_url")]
+    jwt_audience: Option<String>,
+    /// Identity provider (OpenID Connect) at which people log in, such as
+    /// https://accounts.example.com. Its redirect address is PUBLIC_URL/v1/auth/oidc/callback
+    #[arg(long, env = "PANDASTACK_OIDC_ISSUER", value_name = "URL", requires = "oidc_client_id")]
+    oidc_issuer: Option<String>,
+    /// This server's client id at the identity provider
+    #[arg(long, env = "PANDASTACK_OIDC_CLIENT_ID", value_name = "ID", requires = "public_url")]
+    oidc_client_id: Option<String>,
+    /// This server's client secret at the identity provider
+    #[arg(long, env = "PANDASTACK_OIDC_CLIENT_SECRET", hide_env_values = true, value_name = "SECRET")]
+    oidc_client_secret: Option<String>,
+    #[command(flatten)]
+    mail: MailArgs,
     /// Format of log lines: text, or json for programs
     #[arg(long, default_value = "text", env = "PANDASTACK_LOG_FORMAT", value_name = "text|json")]
     log_format: LogFormat,
@@ -158,15 +204,16 @@ impl UpArgs {
     pub async fn run(self) -> Result<ExitCode> {
         start_log(self.log_format);
         let descriptors = raise_descriptors()?;
+        if self.no_host {
+            return self.run_without_host(descriptors).await;
+        }
         let telemetry = self.telemetry()?;
         let tier = choose_tier(self.tier, self.require_isolation)?;
         let place = OpenedDataFolder::open(&self.data_dir)?;
         let lock = place.lock()?;
         // Bind before anything starts: a port in use must not affect the machines of another
         // server.
-        let listener = TcpListener::bind(self.listen).await.with_context(|| {
-            format!("listen on {}; is another server running? Choose another address with --listen", self.listen)
-        })?;
+        let listener = self.bind().await?;
         let scope = Scope::new();
         // A separate scope: the tasks that supervise machines must outlive the last request,
         // because machines are closed after it.
@@ -190,7 +237,7 @@ impl UpArgs {
         driver.collect(&layers.map(|manifest| manifest.profile.runtime).collect());
         let driver: Arc<dyn Driver> = Arc::new(driver);
         let host = Arc::new(self.start_host(&place, driver, descriptors).await?);
-        let doorway = ApiListener { listener, settings: ServeSettings::within(descriptors), descriptors };
+        let doorway = ApiListener::new(listener, descriptors);
         let served = self.serve(&place, host.clone(), &scope, doorway, &tier, spans).await;
         // Always runs, also if serving failed.
         let close = async {
@@ -226,25 +273,72 @@ impl UpArgs {
         tier: &TierChoice,
         spans: Option<SpanQueue>,
     ) -> Result<Control> {
-        let images = self.image_settings()?;
-        let database = place.data_dir.join("control.db");
-        let control = Control::open(&database, host.clone(), scope.clone(), Arc::new(SystemClock)).await?;
-        let control = control.with_settings(self.control_settings());
-        let reach = if self.webhook_allow_private { AddressPolicy::Private } else { AddressPolicy::Public };
-        let control = control.with_webhooks(WebhookSettings { reach, ..WebhookSettings::default() });
-        let connections = doorway.settings.places();
-        let control = control.with_images(images).with_spans(spans).with_connections(connections.clone());
+        let state = self.control_place(place).await?;
+        let control = self.open_control(&state, host.clone(), scope, (&doorway, spans)).await?;
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
-        let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
-        let edge = edge.with_previews(self.preview_suffix.clone()).with_connections(connections);
-        let app =
-            edge.before(control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes)))));
         self.announce(place, &key, &format!("{} ({})", tier.tier, tier.reason), &doorway)?;
-        let ApiListener { listener, settings, .. } = doorway;
-        scope.start("serve", serve_with(listener, app, scope.clone(), settings));
+        self.start_serving(&control, host, scope, doorway);
         asked_to_stop().await;
         tell("stopping; press Ctrl-C again to stop at once");
         Ok(control)
+    }
+
+    /// Opens control with the operator's settings.
+    async fn open_control(
+        &self,
+        state: &ControlPlace,
+        host: Arc<dyn HostPort>,
+        scope: &Scope,
+        (doorway, spans): (&ApiListener, Option<SpanQueue>),
+    ) -> Result<Control> {
+        let (images, billing) = (self.image_settings()?, stripe::settings()?);
+        let mail = self.mail.settings(self.public_url.as_deref())?;
+        let control = Control::open(state, host, scope.clone(), Arc::new(SystemClock)).await?;
+        let control = control.with_settings(self.control_settings()?);
+        let control = control.with_sign_in(self.sign_in_settings()?).context("set up logins")?;
+        let reach = if self.webhook_allow_private { AddressPolicy::Private } else { AddressPolicy::Public };
+        let control = control.with_webhooks(WebhookSettings { reach, ..WebhookSettings::default() });
+        let connections = doorway.places.clone();
+        let control = control.with_images(images).with_spans(spans).with_connections(connections);
+        let control = match billing {
+            Some(settings) => control.with_billing(settings),
+            None => control,
+        };
+        let control = match mail {
+            Some(settings) => control.with_mail(settings).context("set up e-mail")?,
+            None => control,
+        };
+        Ok(control.with_metering())
+    }
+
+    /// Starts to answer requests.
+    fn start_serving(&self, control: &Control, host: Arc<dyn HostPort>, scope: &Scope, doorway: ApiListener) {
+        let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
+        let edge = edge.with_previews(self.preview_suffix.clone()).with_connections(doorway.places);
+        let app =
+            edge.before(control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes)))));
+        scope.start("serve", serve_with(doorway.listener, app, scope.clone(), doorway.settings));
+    }
+
+    /// Binds the listener of the API.
+    async fn bind(&self) -> Result<TcpListener> {
+        TcpListener::bind(self.listen).await.with_context(|| {
+            format!("listen on {}; is another server running? Choose another address with --listen", self.listen)
+        })
+    }
+
+    /// Returns where control keeps its state, after a staged backup was put back.
+    async fn control_place(&self, place: &OpenedDataFolder) -> Result<ControlPlace> {
+        let state = ControlPlace::in_folder(&place.data_dir);
+        if let Some(url) = &self.database_url {
+            return Ok(state.with_database(DatabaseAddress::Server(url.clone())));
+        }
+        if let DatabaseAddress::File(path) = &state.database
+            && take_staged(path).await?
+        {
+            tell("restored the database from the staged backup");
+        }
+        Ok(state)
     }
 
     /// Reads the telemetry settings. The OpenTelemetry specification treats an empty variable as
@@ -265,7 +359,30 @@ impl UpArgs {
         })
     }
 
-    fn control_settings(&self) -> ControlSettings {
+    fn sign_in_settings(&self) -> Result<SignInSettings> {
+        let jwt = self.jwks_url.clone().map(|jwks_url| JwtSettings {
+            jwks_url,
+            issuer: self.jwt_issuer.clone(),
+            audience: self.jwt_audience.clone(),
+        });
+        if jwt.is_some() && self.jwt_audience.is_none() {
+            tell("WARNING: no --jwt-audience: tokens that the provider made for other clients are accepted too");
+        }
+        let oidc = match (&self.oidc_issuer, &self.oidc_client_id, &self.public_url) {
+            (Some(issuer), Some(client_id), Some(base)) => Some(OidcSettings {
+                issuer: issuer.clone(),
+                client_id: client_id.clone(),
+                client_secret: Secret::new(self.oidc_client_secret.clone().unwrap_or_default()),
+                redirect_url: format!("{}/v1/auth/oidc/callback", base.trim_end_matches('/')),
+                scopes: OidcSettings::SCOPES.map(str::to_owned).to_vec(),
+            }),
+            _ => None,
+        };
+        let proxy = if self.behind_proxy { ProxyTrust::Last } else { ProxyTrust::None };
+        Ok(SignInSettings { jwt, oidc, dashboard_url: self.public_url.clone(), proxy, ..SignInSettings::default() })
+    }
+
+    fn control_settings(&self) -> Result<ControlSettings> {
         let usual = ControlSettings::default();
         let rate = RateSettings {
             per_second: self.rate_limit.unwrap_or(usual.rate.per_second),
@@ -274,7 +391,20 @@ impl UpArgs {
             // operator who uses the server alone.
             operator: if self.rate_limit.is_some() { OperatorLimit::Limited } else { OperatorLimit::Free },
         };
-        ControlSettings { sandboxes_max: self.max_sandboxes, rate, preview_suffix: self.preview_suffix.clone() }
+        let plans = match &self.plans {
+            Some(path) => {
+                let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+                Plans::parse(&text).with_context(|| format!("read the plans in {}", path.display()))?
+            }
+            None => usual.plans,
+        };
+        Ok(ControlSettings {
+            sandboxes_max: self.max_sandboxes,
+            rate,
+            plans,
+            default_plan: self.default_plan,
+            preview_suffix: self.preview_suffix.clone(),
+        })
     }
 
     /// Protects this server from machines that use all their memory at once. Together they may use
@@ -359,7 +489,7 @@ impl UpArgs {
             // The key is known only now. If the clients cannot get it, it is stored for the
             // operator.
             Err(error) => {
-                let kept = keep_first_key(place, key)?;
+                let kept = keep_first_key(&place.data_dir, key)?;
                 return Err(error.context(format!("the new API key is in {}", kept.display())));
             }
         };
@@ -367,7 +497,7 @@ impl UpArgs {
         let kept = match &config {
             Some(path) => path.clone(),
             None if is_terminal => PathBuf::new(),
-            None => keep_first_key(place, key)?,
+            None => keep_first_key(&place.data_dir, key)?,
         };
         writeln!(out, "  key        {}", key_line(key, is_terminal, &kept))?;
         if let Some(path) = config {
@@ -378,36 +508,20 @@ impl UpArgs {
     }
 }
 
-/// Describes the first key. The key is a secret: it is printed only to a terminal, never to a
-/// journal or a log file.
-fn key_line(key: &BootstrapKey, is_terminal: bool, kept: &Path) -> String {
-    match key {
-        BootstrapKey::Given(_) => "as given in PANDASTACK_BOOTSTRAP_KEY".to_owned(),
-        BootstrapKey::Made(key) if is_terminal => format!("{} (shown only once)", key.reveal()),
-        BootstrapKey::Made(_) => format!("created; stored in {}", kept.display()),
-        BootstrapKey::Revoked { prefix } => {
-            format!("{prefix}… from PANDASTACK_BOOTSTRAP_KEY was revoked and does not work")
-        }
-        BootstrapKey::Kept { prefix } => format!("{prefix}… (created at an earlier start)"),
-    }
-}
-
-/// Stores a new key in the data folder, for operators who see neither the terminal nor the
-/// clients' configuration.
-fn keep_first_key(place: &OpenedDataFolder, key: &BootstrapKey) -> Result<PathBuf> {
-    let path = place.data_dir.join(FIRST_KEY);
-    if let BootstrapKey::Made(key) = key {
-        private::replace(&path, format!("{}\n", key.reveal()).as_bytes()).context("store the first API key")?;
-    }
-    Ok(path)
-}
-
 /// The listener of the API and its connection limits.
 struct ApiListener {
     listener: TcpListener,
     settings: ServeSettings,
+    places: Places,
     /// Most files that this process may open.
     descriptors: u64,
+}
+
+impl ApiListener {
+    fn new(listener: TcpListener, descriptors: u64) -> Self {
+        let settings = ServeSettings::within(descriptors);
+        Self { listener, places: settings.places(), settings, descriptors }
+    }
 }
 
 /// Raises the limit of open files as far as useful and allowed, and returns it.
@@ -429,23 +543,6 @@ fn raise_descriptors() -> Result<u64> {
     Ok(descriptors)
 }
 
-/// Writes the configuration that the clients read. Keeps all other fields of the file.
-fn write_config(home: &Path, url: &str, key: Option<&str>) -> Result<PathBuf> {
-    let path = home.join(".config/pandastack/config.json");
-    let kept = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-    let mut config = kept.filter(Value::is_object).unwrap_or_else(|| json!({}));
-    config["api_url"] = json!(url);
-    config["apiUrl"] = json!(url);
-    if let Some(key) = key {
-        config["token"] = json!(key);
-        config["api_key"] = json!(key);
-    }
-    let folder = path.parent().context("find the configuration folder")?;
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).context("create the configuration folder")?;
-    private::replace(&path, &serde_json::to_vec_pretty(&config)?).context("write the clients' configuration")?;
-    Ok(path)
-}
-
 /// Writes a message to standard error. A write error must not stop the server or its shutdown, so
 /// it is ignored.
 fn tell(text: &str) {
@@ -461,45 +558,5 @@ fn start_log(format: LogFormat) {
         LogFormat::Json => log.json().init(),
         LogFormat::Text if std::io::stderr().is_terminal() => log.init(),
         LogFormat::Text => log.with_ansi(false).init(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
-    use pandastack_kit::Secret;
-
-    use super::*;
-
-    #[test]
-    fn the_clients_configuration_is_private_keeps_the_rest_and_follows_no_link() {
-        let home = std::env::temp_dir().join(format!("pandastack-home-{}", std::process::id()));
-        let folder = home.join(".config/pandastack");
-        std::fs::create_dir_all(&folder).unwrap();
-        let victim = home.join("victim");
-        std::fs::write(&victim, "untouched").unwrap();
-        // The temporary names that older and current versions use.
-        for trap in ["config.new", "config.json.new"] {
-            std::os::unix::fs::symlink(&victim, folder.join(trap)).unwrap();
-        }
-        std::fs::write(folder.join("config.json"), r#"{"theme":"dark","token":"old"}"#).unwrap();
-        let path = write_config(&home, "http://127.0.0.1:1", Some("pds_secret")).unwrap();
-        assert_eq!(private::open_mode(&path), None);
-        let config: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        assert_eq!((&config["theme"], &config["token"]), (&json!("dark"), &json!("pds_secret")));
-        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");
-        std::fs::remove_dir_all(&home).unwrap();
-    }
-
-    #[test]
-    fn the_first_key_is_printed_to_a_person_and_to_nobody_else() {
-        let made = BootstrapKey::Made(Secret::new("pds_secret".to_owned()));
-        let kept = Path::new("/data/first-key");
-        assert!(key_line(&made, true, kept).contains("pds_secret"));
-        let line = key_line(&made, false, kept);
-        assert!(!line.contains("pds_secret") && line.contains("/data/first-key"), "{line}");
-        let given = BootstrapKey::Given(Secret::new("pds_secret".to_owned()));
-        assert!(!key_line(&given, true, kept).contains("pds_secret"));
     }
 }
