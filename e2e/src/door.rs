@@ -7,7 +7,7 @@ use pandastack_edge::{Edge, serve};
 use pandastack_kit::Scope;
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_testbed::Bed;
-use pandastack_wire_fleet::{Caller, ControlPort, PreviewGrant, WorkspaceId};
+use pandastack_wire_fleet::{Caller, ControlPort, Credential, PreviewGrant, WorkspaceId};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -19,8 +19,8 @@ struct Tenants;
 
 #[async_trait]
 impl ControlPort for Tenants {
-    async fn authenticate(&self, token: Option<&str>) -> Result<Caller, Fault> {
-        match token {
+    async fn authenticate(&self, credential: Credential<'_>) -> Result<Caller, Fault> {
+        match credential.token {
             Some(key) => Ok(Caller::of(WorkspaceId(key.to_owned()))),
             None => Err(Fault::new(FaultKind::Unauthorized, "unauthorized", "no key")),
         }

@@ -12,7 +12,10 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use pandastack_e2e::{PATIENCE, read_until, shell as exec_shell, start, without_standby};
-use pandastack_host::net::{NetPool, NetSettings, NetSlot};
+use pandastack_host::{
+    HostSettings,
+    net::{NetPool, NetSettings, NetSlot},
+};
 use pandastack_kit::Scope;
 use pandastack_layers::{Layer, LayerStore};
 use pandastack_model::{ByteSize, MachineId, SandboxId};
@@ -210,7 +213,7 @@ async fn changed_memory_is_held_the_same_in_any_room_and_not_at_all_if_it_is_too
 #[tokio::test]
 async fn a_create_goes_on_with_the_link_of_its_template() {
     with_bed(
-        without_standby(),
+        patient(),
         |net| net,
         async |bed| {
             let state: LinkState = serde_json::from_value(manifest(bed)["link"].clone()).expect("mini has a link");
@@ -227,7 +230,7 @@ async fn a_create_goes_on_with_the_link_of_its_template() {
 #[tokio::test(flavor = "multi_thread")]
 async fn forks_and_wakes_go_on_with_the_link_of_their_source() {
     with_bed(
-        without_standby(),
+        patient(),
         |net| net,
         async |bed| {
             let source = bed.create().await.unwrap();
@@ -250,6 +253,11 @@ async fn forks_and_wakes_go_on_with_the_link_of_their_source() {
         },
     )
     .await;
+}
+
+/// Settings with plenty of time to take up a link. A busy machine would give up and dial anew.
+fn patient() -> HostSettings {
+    HostSettings { launch_deadline: PATIENCE * 10, ..without_standby() }
 }
 
 /// Tells whether a copy has one of its source's connections. It may already have its own spare one.

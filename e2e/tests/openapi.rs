@@ -4,7 +4,7 @@
 
 use std::{path::Path, process::Stdio, sync::Arc};
 
-use pandastack_control::Control;
+use pandastack_control::{Control, ControlPlace};
 use pandastack_e2e::{PATIENCE, answer, published};
 use pandastack_edge::{Edge, serve};
 use pandastack_kit::{Scope, SystemClock};
@@ -34,8 +34,8 @@ struct Server {
 impl Server {
     async fn start(bed: &FakeBed) -> Self {
         let (scope, folder) = (Scope::new(), tempfile::tempdir().unwrap());
-        let database = folder.path().join("control.db");
-        let control = Control::open(&database, bed.host.clone(), scope.clone(), Arc::new(SystemClock)).await.unwrap();
+        let place = ControlPlace::in_folder(folder.path());
+        let control = Control::open(&place, bed.host.clone(), scope.clone(), Arc::new(SystemClock)).await.unwrap();
         control.bootstrap(Some(KEY.into())).await.unwrap();
         let edge = Edge::new(Arc::new(control.clone()), bed.host.clone(), scope.clone());
         let app = control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes))));

@@ -23,7 +23,7 @@ use pandastack_kit::Scope;
 use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_sys::pty;
 use pandastack_testbed::{Bed, built, wait_for};
-use pandastack_wire_fleet::{Caller, ControlPort, HostPort, PreviewGrant, WorkspaceId};
+use pandastack_wire_fleet::{Caller, ControlPort, Credential, HostPort, PreviewGrant, WorkspaceId};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{
@@ -38,8 +38,8 @@ const KEY: &str = "pds_0123456789abcdef0123456789abcdef";
 
 #[async_trait]
 impl ControlPort for OneTenant {
-    async fn authenticate(&self, token: Option<&str>) -> Result<Caller, Fault> {
-        match token {
+    async fn authenticate(&self, credential: Credential<'_>) -> Result<Caller, Fault> {
+        match credential.token {
             Some(KEY) => Ok(Caller::of(WorkspaceId("one".to_owned()))),
             _ => Err(Fault::new(FaultKind::Unauthorized, "unauthorized", "no key")),
         }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use pandastack_client::{
-    Client, Config, SandboxStream,
+    AuditQuery, Client, Config, SandboxStream,
     wire::{AuditEntry, CreateSandbox, ExecRequest, ForkRequest, LogLine},
 };
 use pandastack_e2e::PATIENCE;
@@ -111,7 +111,7 @@ async fn events_are_followed_and_machines_measured() {
 
     // Entries are written asynchronously, soon after the answers.
     let recorded = async || {
-        let trail = client.audit_trail(None, 50).await.unwrap();
+        let trail = client.audit_trail(&AuditQuery::default(), 50).await.unwrap();
         let deletes = |entry: &AuditEntry| entry.method == "DELETE" && entry.path.ends_with(&id);
         trail.entries.iter().any(deletes).then_some(())
     };

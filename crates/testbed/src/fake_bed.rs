@@ -104,9 +104,10 @@ impl Deref for FakeBed {
 }
 
 impl FakeBed {
-    /// Settings without standby machines, so that a test sees only the steps it causes.
+    /// Settings without standby machines and heartbeats, so that a test sees only the steps it
+    /// causes.
     pub fn settings() -> HostSettings {
-        HostSettings { standby: 0, blanks: 0, ..HostSettings::default() }
+        HostSettings { standby: 0, blanks: 0, heartbeat_every: Duration::from_secs(3600), ..HostSettings::default() }
     }
 
     /// Starts a host with so many network slots on new state.

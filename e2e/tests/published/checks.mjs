@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import http from "node:http";
 import { text } from "node:stream/consumers";
-import { Client, NotFoundError, Sandbox, SandboxTimeout, ServerError, BadRequestError } from "@pandastack/sdk";
+import { AuthError, Client, NotFoundError, Sandbox, SandboxTimeout, ServerError, BadRequestError } from "@pandastack/sdk";
 
 const plain = { template: "mini" };
 const client = new Client();
@@ -210,6 +210,25 @@ const checks = {
     await reader.kill();
     await client.volumes.delete("data");
     await assert.rejects(client.volumes.get("data"), NotFoundError);
+  },
+
+  async a_person_manages_keys() {
+    assert.equal((await client.me()).user_id, "default");
+    await assert.rejects(client.tokens.list(), AuthError);
+    const json = { email: "ada@example.com", password: "correct horse battery" };
+    const begun = await client.request("POST", "/auth/setup", { json });
+    const person = new Client({ apiKey: begun.token });
+    const me = await person.me();
+    assert.deepEqual([me.email, me.auth_method, me.current_org.role], ["ada@example.com", "session", "owner"]);
+    assert.deepEqual(me.orgs, [me.current_org]);
+    const made = await person.tokens.create("ci");
+    assert.ok(made.token.startsWith(made.prefix) && made.label === "ci");
+    const unnamed = await person.tokens.create();
+    assert.deepEqual((await person.tokens.list()).map((token) => token.prefix).slice(0, 2), [unnamed.prefix, made.prefix]);
+    assert.equal((await new Client({ apiKey: made.token }).me()).user_id, me.workspace);
+    await person.tokens.revoke(made.prefix);
+    await assert.rejects(new Client({ apiKey: made.token }).me(), AuthError);
+    await assert.rejects(person.tokens.revoke(made.prefix), NotFoundError);
   },
 };
 

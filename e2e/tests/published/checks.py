@@ -9,7 +9,7 @@ import threading
 import time
 from urllib.parse import urlsplit
 
-from pandastack import BadRequestError, Client, NotFoundError, Sandbox, SandboxTimeout, ServerError
+from pandastack import AuthError, BadRequestError, Client, NotFoundError, Sandbox, SandboxTimeout, ServerError
 
 PLAIN = {"template": "mini"}
 
@@ -340,6 +340,30 @@ def the_managed_agents_worker_finds_what_it_needs():
     assert done.stdout == "launched\n" and time.time() - begun < 25, done
     box.exec("mkdir -p /mnt/session/outputs")
     assert box.filesystem.listdir("/mnt/session/outputs") == []
+
+
+def a_person_manages_keys():
+    operator = Client()
+    assert operator.me()["user_id"] == "default"
+    raises(AuthError, operator.tokens.list)
+    ask = {"email": "ada@example.com", "password": "correct horse battery"}
+    begun = operator._request("POST", "/auth/setup", json=ask)
+    person = Client(api_key=begun["token"])
+    me = person.me()
+    assert (me["email"], me["auth_method"], me["current_org"]["role"]) == ("ada@example.com", "session", "owner"), me
+    assert me["orgs"] == [me["current_org"]] and me["current_org_id"] == me["current_org"]["id"], me
+    made = person.tokens.create("ci", expires_in_days=3)
+    assert made.token.startswith(made.prefix) and made.name == "ci" and made.created_at, made
+    assert [token.name for token in person.tokens.list()] == ["ci", "bootstrap"]
+    assert Client(api_key=made.token).me()["user_id"] == me["workspace"]
+    # A second organisation has keys of its own.
+    org = person._request("POST", "/orgs", json={"name": "Panda Works"})
+    assert person.me()["current_org"]["slug"] == "panda-works" and person.tokens.list() == [], org
+    raises(NotFoundError, lambda: person.tokens.revoke(made.prefix))
+    person._request("POST", "/me/current-org", json={"org_id": me["current_org_id"]})
+    person.tokens.revoke(made.prefix)
+    raises(AuthError, Client(api_key=made.token).me)
+    raises(NotFoundError, lambda: person.tokens.revoke(made.prefix))
 
 
 if __name__ == "__main__":

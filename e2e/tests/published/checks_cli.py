@@ -12,6 +12,7 @@ import sys
 import tempfile
 import termios
 import time
+import urllib.request
 
 CLI = [os.environ["NODE"], os.environ["CLI"]]
 
@@ -145,6 +146,21 @@ def ssh_is_a_terminal_that_follows_its_window():
     os.write(terminal, b"exit\r")
     expect(rb"<closed>")
     os.waitpid(child, 0)
+
+
+def token_commands():
+    ask = {"email": "ada@example.com", "password": "correct horse battery"}
+    headers = {"authorization": f"Bearer {os.environ['PANDASTACK_API_KEY']}", "content-type": "application/json"}
+    url = f"{os.environ['PANDASTACK_API']}/v1/auth/setup"
+    request = urllib.request.Request(url, json.dumps(ask).encode(), headers)
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as answer:
+        os.environ["PANDASTACK_API_KEY"] = json.load(answer)["token"]
+    assert "ada@example.com" in cli("me")
+    made = cli("token", "create", "--label", "ci-pipeline")
+    prefix = re.search(r"pds_[0-9a-f]{8}", made).group(0)
+    assert prefix in cli("token", "list") and "ci-pipeline" in cli("token", "list")
+    assert "revoked" in cli("token", "revoke", prefix)
+    assert prefix not in cli("token", "list")
 
 
 if __name__ == "__main__":

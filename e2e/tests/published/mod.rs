@@ -43,6 +43,7 @@ mod python {
         previews_need_no_key_and_wake,
         volumes_outlive_sandboxes_and_have_one_writer,
         the_managed_agents_worker_finds_what_it_needs,
+        a_person_manages_keys,
     }
 }
 
@@ -65,6 +66,7 @@ mod typescript {
         logs_follow_and_stand_idleness,
         previews_need_no_key_and_wake,
         volumes_outlive_sandboxes_and_have_one_writer,
+        a_person_manages_keys,
     }
 }
 
@@ -76,6 +78,7 @@ mod command_line {
         fork_commands,
         file_and_snapshot_commands,
         template_commands,
+        token_commands,
         ssh_is_a_terminal_that_follows_its_window,
     }
 }

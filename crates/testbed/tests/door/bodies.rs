@@ -5,8 +5,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    raw::head,
-    rig::{Door, answer, refused, with_door},
+    people::operator,
+    raw::{head, head_as},
+    rig::{Door, KEY, answer, refused, with_door},
     routes::{Endpoint, Need, endpoints},
 };
 
@@ -86,13 +87,15 @@ async fn a_wrong_body_is_refused_by_every_route_and_changes_nothing() {
             ("a number past all", all("1e999")),
             ("too deep", all(&deep)),
         ];
+        let root = operator(door).await;
         let mut tried = 0;
         for endpoint in json_routes() {
+            let token = if endpoint.person { &root.token } else { KEY };
             for (what, body) in &broken {
                 // These speak JSON-RPC, whose errors have another shape and may answer arrays.
                 let tools = endpoint.path.ends_with("/mcp");
                 let what = format!("{what} at {} {}", endpoint.method, endpoint.path);
-                let request = door.call(endpoint.method.clone(), &ground.path(&endpoint)).body(body.clone());
+                let request = door.call_as(token, endpoint.method.clone(), &ground.path(&endpoint)).body(body.clone());
                 let (status, said) = answer(request).await;
                 if tools {
                     assert!(matches!(status, 200 | 400) && said["error"]["code"].as_i64() < Some(0), "{what}: {said}");
@@ -102,7 +105,7 @@ async fn a_wrong_body_is_refused_by_every_route_and_changes_nothing() {
                 tried += 1;
             }
             if endpoint.json == Some(Need::Required) && !endpoint.path.ends_with("/mcp") {
-                let empty = answer(door.call(endpoint.method.clone(), &ground.path(&endpoint))).await;
+                let empty = answer(door.call_as(token, endpoint.method.clone(), &ground.path(&endpoint))).await;
                 refused(&format!("nothing at {} {}", endpoint.method, endpoint.path), &empty);
             }
         }
@@ -166,11 +169,13 @@ async fn wrong_types_are_refused_in_every_field() {
 async fn a_body_past_its_limit_is_refused_however_it_comes() {
     with_door(async |door| {
         let ground = Ground::make(door).await;
+        let root = operator(door).await;
         for endpoint in json_routes() {
             let (method, path) = (endpoint.method.as_str(), ground.path(&endpoint));
+            let token = if endpoint.person { &root.token } else { KEY };
             // Announced but never sent: the server must not wait for it.
             let mut raw = door.raw().await;
-            raw.say(head(method, &path, "content-length: 999999999999\r\n")).await;
+            raw.say(head_as(token, method, &path, "content-length: 999999999999\r\n")).await;
             let said = raw.until(|text| text.contains("request_id")).await;
             assert!(said.starts_with("HTTP/1.1 413 ") && said.contains("body.too_large"), "{method} {path}: {said}");
         }

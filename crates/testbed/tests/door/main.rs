@@ -8,6 +8,7 @@ mod deaths;
 mod descriptors;
 mod keys;
 mod once;
+mod people;
 mod raw;
 mod rig;
 mod routes;

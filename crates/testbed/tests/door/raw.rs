@@ -18,7 +18,12 @@ impl Door<'_> {
 
 /// The head of a request with a key and further lines.
 pub fn head(method: &str, path: &str, more: &str) -> String {
-    format!("{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n{more}\r\n")
+    head_as(KEY, method, path, more)
+}
+
+/// The head of a request with another credential.
+pub fn head_as(token: &str, method: &str, path: &str, more: &str) -> String {
+    format!("{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n{more}\r\n")
 }
 
 impl Raw {

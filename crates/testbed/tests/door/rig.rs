@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use pandastack_control::{
-    AddressPolicy, Control, ControlSettings, TelemetrySettings, WebhookSettings, start_telemetry,
+    AddressPolicy, Control, ControlPlace, ControlSettings, PasswordSettings, SignInSettings, TelemetrySettings,
+    WebhookSettings, start_telemetry,
 };
 use pandastack_edge::{Edge, ServeSettings, serve_with};
 use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
@@ -55,11 +56,13 @@ async fn with_door_telling(
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (folder, scope) = (tempfile::tempdir().unwrap(), Scope::new());
         let host: Arc<dyn HostPort> = bed.host.clone();
-        let database = folder.path().join("control.db");
-        let control = Control::open(&database, host.clone(), scope.clone(), Arc::new(SystemClock)).await.unwrap();
+        let place = ControlPlace::in_folder(folder.path());
+        let control = Control::open(&place, host.clone(), scope.clone(), Arc::new(SystemClock)).await.unwrap();
         let usual = ControlSettings::default();
         let rate = pandastack_control::RateSettings { per_second: 0, ..usual.rate };
         let control = control.with_settings(ControlSettings { rate, ..usual });
+        let passwords = PasswordSettings::cheap_for_tests();
+        let control = control.with_sign_in(SignInSettings { passwords, ..SignInSettings::default() }).unwrap();
         let collecting = Scope::new();
         let spans = telemetry.map(|telemetry| start_telemetry(telemetry, &collecting));
         let connections = settings.places();
@@ -90,6 +93,11 @@ async fn with_door_telling(
 impl Door<'_> {
     pub fn call(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.url)).bearer_auth(KEY)
+    }
+
+    /// Makes a request with a credential.
+    pub fn call_as(&self, token: &str, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url)).bearer_auth(token)
     }
 
     /// Makes a request as another tenant.

@@ -5,7 +5,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    rig::{Door, answer, refused, with_door},
+    people::{Team, everybody, operator},
+    rig::{Door, OTHER_KEY, answer, refused, with_door},
     routes::endpoints,
 };
 
@@ -54,6 +55,11 @@ async fn everything(door: &Door<'_>) -> Names {
     ])
 }
 
+/// Makes an organisation with members and an invite, as the first tenant.
+async fn everybody_of(team: &Team) -> Names {
+    Names(vec![("org", team.org.clone()), ("user", team.member.id.clone()), ("invite", team.invite.clone())])
+}
+
 /// Valid ids of no resource: the last character of each is changed.
 fn nothing(names: &Names) -> Names {
     let other = |name: &str| {
@@ -80,12 +86,19 @@ fn body(path: &str) -> Option<Value> {
         "mcp" => json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
         "{name}" => json!({"size_mb": 512}),
         "{webhook}" => json!({"enabled": false}),
+        "{org}" => json!({"name": "x"}),
+        "members" => json!({"email": "x@example.com"}),
+        "{user}" => json!({"role": "admin"}),
+        "transfer" => json!({"user_id": "x"}),
+        "budget" => json!({"monthly_usd": 50}),
+        "checkout" => json!({"plan": "pro"}),
         _ => return None,
     })
 }
 
-async fn ask(door: &Door<'_>, method: &Method, (path, full): (&str, &str)) -> (u16, Value) {
-    let mut request = door.stranger(method.clone(), &format!("{full}?path=/x&follow=1&from=/a&to=/b"));
+async fn ask(door: &Door<'_>, token: &str, method: &Method, (path, full): (&str, &str)) -> (u16, Value) {
+    let full = format!("{full}?path=/x&follow=1&from=/a&to=/b");
+    let mut request = door.call_as(token, method.clone(), &full);
     if path.ends_with("/ws") || path.ends_with("/pty") || path.ends_with("/ssh") {
         for (name, value) in [
             ("connection", "upgrade"),
@@ -114,37 +127,97 @@ async fn things_of_others_are_not_there_on_any_route() {
             ("key", "key_0"),
         ];
         let theirs = everything(door).await;
+        let root = operator(door).await;
+        let team = everybody(door, &root, "theirs").await;
+        let mut theirs = theirs;
+        theirs.0.extend(everybody_of(&team).await.0);
         let (nobodys, theirs) = (nothing(&theirs).with(&same), theirs.with(&same));
+        // The second tenant is a key, the third one has persons of every role.
+        let third = everybody(door, &root, "third").await;
+        let persons = [&third.owner, &third.admin, &third.member].map(|somebody| (somebody.token.as_str(), true));
         let mut tried = 0;
-        for endpoint in endpoints().into_iter().filter(|endpoint| endpoint.path.contains('{')) {
-            // Neither names a tenant's resource: keys cannot manage keys, and a signed preview
-            // works for everyone with its link.
-            if endpoint.path.contains("{prefix}") || endpoint.path.contains("{token}") {
-                continue;
+        for (token, is_person) in [(OTHER_KEY, false)].into_iter().chain(persons) {
+            for endpoint in endpoints().into_iter().filter(|endpoint| endpoint.path.contains('{')) {
+                // Neither names a tenant's resource: a prefix is looked up in the caller's own
+                // workspace, and a link works for everyone who has it.
+                if endpoint.path.contains("{prefix}") || endpoint.path.contains("{token}") {
+                    continue;
+                }
+                // A session that a person could end is one of its own.
+                if endpoint.path == "/v1/auth/sessions/{session}" {
+                    continue;
+                }
+                let (method, path) = (&endpoint.method, endpoint.path.as_str());
+                let what = format!("{method} {path}");
+                let found = ask(door, token, method, (path, &theirs.fill(path))).await;
+                let missing = ask(door, token, method, (path, &nobodys.fill(path))).await;
+                let code = refused(&what, &found);
+                if endpoint.person && !is_person {
+                    assert_eq!((found.0, code.as_str()), (401, "unauthorized"), "{what}: {}", found.1);
+                } else {
+                    assert_eq!(found.0, 404, "{what}: {}", found.1);
+                    assert!(code.ends_with(".not_found"), "{what}: {code}");
+                }
+                // The answer repeats the names from the request.
+                let plain = |(status, mut body): (u16, Value), names: &Names| {
+                    body["request_id"] = Value::Null;
+                    let hide = |text: String, (_, name): &(&str, String)| text.replace(name.as_str(), "…");
+                    (status, names.0.iter().fold(body.to_string(), hide))
+                };
+                assert_eq!(plain(found, &theirs), plain(missing, &nobodys), "{what} tells one from the other");
+                tried += 1;
             }
-            let (method, path) = (&endpoint.method, endpoint.path.as_str());
-            let what = format!("{method} {path}");
-            let found = ask(door, method, (path, &theirs.fill(path))).await;
-            let missing = ask(door, method, (path, &nobodys.fill(path))).await;
-            let code = refused(&what, &found);
-            assert_eq!(found.0, 404, "{what}: {}", found.1);
-            assert!(code.ends_with(".not_found"), "{what}: {code}");
-            // The answer repeats the names from the request.
-            let plain = |(status, mut body): (u16, Value), names: &Names| {
-                body["request_id"] = Value::Null;
-                let text = names.0.iter().fold(body.to_string(), |text, (_, name)| text.replace(name.as_str(), "…"));
-                (status, text)
-            };
-            assert_eq!(plain(found, &theirs), plain(missing, &nobodys), "{what} tells one from the other");
-            tried += 1;
         }
-        assert!(tried > 70, "only {tried} routes were tried");
+        assert!(tried > 4 * 70, "only {tried} routes were tried");
         for path in ["/v1/sandboxes/{id}", "/v1/snapshots/{snapshot}", "/v1/volumes/{name}", "/v1/webhooks/{webhook}"] {
             let (status, shown) = door.get(&theirs.fill(path)).await;
             assert_eq!(status, 200, "{path}: {shown}");
         }
         assert_eq!(door.get(&theirs.fill("/v1/sandboxes/{id}")).await.1["status"], "running");
         assert_eq!(door.get(&theirs.fill("/v1/webhooks/{webhook}")).await.1["enabled"], true);
+        assert_eq!(team.shown(door).await, (4, 1), "members and invites");
+    })
+    .await;
+}
+
+/// What each route needs is in the document, so that a new route is covered at birth.
+#[tokio::test]
+async fn a_role_that_is_too_low_is_refused_and_the_least_role_is_enough() {
+    with_door(async |door| {
+        let root = operator(door).await;
+        let mut tried = 0;
+        for endpoint in endpoints() {
+            let Some(role) = endpoint.role.as_deref() else { continue };
+            // Each route has its own organisation, because some remove it.
+            let slug = format!("org-{tried}");
+            let team = everybody(door, &root, &slug).await;
+            let names = everybody_of(&team).await;
+            let path = format!("{}?confirm={slug}", names.fill(&endpoint.path));
+            let what = format!("{} {path}", endpoint.method);
+            let ask = async |token: &str| {
+                let request = door.call_as(token, endpoint.method.clone(), &path);
+                match body(&endpoint.path) {
+                    Some(_) if endpoint.path.ends_with("/transfer") => {
+                        answer(request.json(&json!({"user_id": team.member.id}))).await
+                    }
+                    Some(body) => answer(request.json(&body)).await,
+                    None => answer(request).await,
+                }
+            };
+            let ranks = [("member", &team.other), ("admin", &team.admin), ("owner", &team.owner)];
+            let least = ranks.iter().position(|(name, _)| *name == role).unwrap();
+            for (name, somebody) in &ranks[..least] {
+                let refusal = ask(&somebody.token).await;
+                assert_eq!(refusal.0, 403, "{what} as {name}: {}", refusal.1);
+                assert_eq!(refused(&what, &refusal), "org.insufficient_role");
+            }
+            let done = ask(&ranks[least].1.token).await;
+            // Without Stripe there are no pages to pay on.
+            let is_off = done.1["code"] == "billing.off";
+            assert!(is_off || (200..300).contains(&done.0), "{what} as {role}: {} {}", done.0, done.1);
+            tried += 1;
+        }
+        assert!(tried >= 8, "only {tried} routes need a role");
     })
     .await;
 }

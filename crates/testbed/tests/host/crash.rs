@@ -18,7 +18,7 @@ use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{HostPort, LayerHold, SealParams};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{SOON, fork_of};
+use crate::{SOON, fork_of, usage::facts_agree};
 
 /// More calls than any operation makes.
 const CALLS_MAX: u64 = 40;
@@ -144,6 +144,7 @@ impl World {
         if let Some(scene) = self.last.take() {
             scene.check(bed).await;
         }
+        facts_agree(bed).await;
         let known = bed.host.observe_all().await.len();
         assert_eq!((bed.audited().await, known), ((2, 2), 3), "after {context:?}");
     }

@@ -22,6 +22,7 @@ mod sleep;
 mod standby;
 mod steps;
 mod twice;
+mod usage;
 mod volumes;
 mod work;
 

@@ -64,5 +64,10 @@ pub const FIGURES: &[Figure] = &[
     at_most("pss_child_mb", "memory of a forked child", "MB", 45.0),
     at_most("server_rss_mb", "memory of the server, four slow 1 GB downloads", "MB", 150.0),
     at_least("api_get_rps", "GET of one sandbox", "requests/s", 8000.0),
+    at_most("auth_overhead_pct", "cost of authentication in a request", "%", 15.0),
+    at_most("login_ms_p50", "login with a password", "ms", 150.0),
+    at_most("bill_query_ms", "bill of a month over 1,000,000 rows of usage", "ms", 50.0),
+    at_most("list_1m_ms", "list of 100 of 1,000,000 sandboxes", "ms", 15.0),
+    at_least("fairness_min_share", "smallest share of 100 workspaces that create at once", "", 0.5),
     at_most("binary_mb", "size of the server's binary", "MB", 20.0),
 ];

@@ -1,6 +1,7 @@
 //! `make bench`: measures, prints a table, writes it as JSON, and puts it into the README and
-//! `docs/bench.svg`. `bench state` and `bench api` measure one part and write nothing; `bench
-//! publish` only publishes the last figures. Compare times of one run only: machines are noisy.
+//! `docs/bench.svg`. `bench state`, `bench api` and `bench team` measure one part and write
+//! nothing; `bench publish` only publishes the last figures. Compare times of one run only:
+//! machines are noisy.
 
 mod api;
 mod figures;
@@ -8,6 +9,7 @@ mod floors;
 mod publish;
 mod state;
 mod table;
+mod team;
 
 use std::{
     path::Path,
@@ -51,9 +53,10 @@ async fn main() -> Result<()> {
     }
     let (mut table, cpu_time) = (FigureTable::default(), CpuTime::now()?);
     // One part alone, for development. Writes nothing.
-    if ["state", "api"].contains(&out.as_str()) {
+    if ["state", "api", "team"].contains(&out.as_str()) {
         match out.as_str() {
             "state" => state::measure(&mut table).await?,
+            "team" => team::measure(&mut table).await?,
             _ => api::measure(&mut table).await?,
         }
         table.report("stolen_cpu_percent", CpuTime::now()?.stolen_percent_since(cpu_time));
@@ -69,6 +72,7 @@ async fn main() -> Result<()> {
     inside(&mut table).await?;
     state::measure(&mut table).await?;
     api::measure(&mut table).await?;
+    team::measure(&mut table).await?;
     let binary = std::fs::metadata(built("pandastack")).context("find the release binary; `make build` makes it")?;
     table.report("binary_mb", binary.len() as f64 / 1e6);
     table.report("stolen_cpu_percent", CpuTime::now()?.stolen_percent_since(cpu_time));
