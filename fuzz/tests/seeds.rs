@@ -11,8 +11,16 @@ macro_rules! targets {
     ($($name:literal),*) => { [$(($name, env!(concat!("CARGO_BIN_EXE_", $name)))),*] };
 }
 
-const TARGETS: [(&str, &str); 6] =
-    targets!["dns_messages", "dockerfile", "guest_frames", "image", "preview_names", "tar_unpack"];
+const TARGETS: [(&str, &str); 8] = targets![
+    "dns_messages",
+    "dockerfile",
+    "guest_frames",
+    "identity",
+    "image",
+    "preview_names",
+    "stripe_webhook",
+    "tar_unpack"
+];
 
 /// Sizes of the generated inputs.
 const SIZES: [usize; 6] = [0, 1, 16, 300, 4096, 65536];

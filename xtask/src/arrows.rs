@@ -20,9 +20,29 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("door", &["wire-public", "wire-fleet", "model", "kit"]),
     ("edge", &["door", "wire-public", "wire-fleet", "model", "kit"]),
     ("dockerfile", &[]),
+    ("database", &[]),
     ("dial", &["kit"]),
     ("image", &["dial", "dockerfile", "kit"]),
-    ("control", &["door", "wire-public", "wire-fleet", "model", "kit", "dial", "dockerfile", "image"]),
+    ("billing", &["kit"]),
+    ("identity", &["dial", "kit"]),
+    ("mail", &["kit"]),
+    (
+        "control",
+        &[
+            "door",
+            "wire-public",
+            "wire-fleet",
+            "model",
+            "kit",
+            "billing",
+            "database",
+            "dial",
+            "dockerfile",
+            "identity",
+            "image",
+            "mail",
+        ],
+    ),
     ("cli", &["client", "kit", "wire-public"]),
     ("mcp", &["client", "kit"]),
 ];
@@ -108,7 +128,9 @@ mod tests {
 
     #[test]
     fn parsers_of_untrusted_input_have_no_database_in_reach() {
-        for room in ["crates/dockerfile", "crates/image", "crates/dial"] {
+        for room in
+            ["crates/dockerfile", "crates/image", "crates/dial", "crates/identity", "crates/billing", "crates/mail"]
+        {
             for other in ["crates/control", "crates/host", "crates/layers", "crates/wire-public", "crates/wire-fleet"] {
                 assert!(refused(room, other, ArrowKind::Product), "{room} {other}");
             }

@@ -365,7 +365,9 @@ mod tests {
         wait_until_held(&volume, first / 2 * MIB - 50 * MIB);
         volume.level().unwrap();
         let second = write_all(volume.root(), "second");
-        assert!(second < 100, "no more than there is: {second}");
+        // How much exactly depends on what other programs have written and the kernel has not.
+        assert!(second < first / 2 - 50, "the removed files' space is not promised yet: {second} of {first}");
+        assert!(disk.free_bytes() > 64 * MIB, "no more than there is: {}", disk.free_bytes());
         // The removed files' space is returned, from under the ballast too, and can be used again.
         volume.trim(0, || false).unwrap();
         assert!(disk.free_bytes() > 400 * MIB, "{}", disk.free_bytes());
