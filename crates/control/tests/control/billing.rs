@@ -28,8 +28,8 @@ pub const S: u64 = 1_000_000_000;
 pub const HOUR: u64 = 3600;
 /// 2026-03-10, noon.
 pub const NOON_S: u64 = 1_773_144_000;
-const STRIPE_KEY: &str = "sk_test_stand_in";
-const WEBHOOK_SECRET: &str = "whsec_of_tests";
+pub const STRIPE_KEY: &str = "sk_test_stand_in";
+pub const WEBHOOK_SECRET: &str = "whsec_of_tests";
 
 /// A clock that stands still until a test moves it.
 pub struct StillClock(AtomicU64);
@@ -380,7 +380,7 @@ impl Shop {
     }
 }
 
-fn billing(stripe: &StripeStandIn) -> BillingSettings {
+pub fn billing(stripe: &StripeStandIn) -> BillingSettings {
     let variables = BTreeMap::from([
         ("STRIPE_SECRET_KEY", STRIPE_KEY),
         ("STRIPE_METER_EVENT_NAME", "usage"),

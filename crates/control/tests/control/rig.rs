@@ -92,7 +92,8 @@ impl Rig {
         Self::served(control, host, folder, scope).await
     }
 
-    async fn served(control: Control, host: Arc<StubHost>, folder: TempDir, scope: Scope) -> Self {
+    /// Serves a control plane that a test has opened itself.
+    pub async fn served(control: Control, host: Arc<StubHost>, folder: TempDir, scope: Scope) -> Self {
         control.bootstrap(Some(KEY.into())).await.unwrap();
         control.ensure_key(&WorkspaceId("other".into()), OTHER_KEY, "test").await.unwrap();
         let url = serve(&control, &scope).await;

@@ -14,6 +14,7 @@ mod bodies;
 mod build_start;
 #[path = "../control/builds.rs"]
 mod builds;
+mod deep;
 #[path = "../control/egress.rs"]
 mod egress;
 #[path = "../control/events.rs"]
