@@ -147,9 +147,11 @@ impl Load {
             if self.send(Method::POST, &path, json!({"email": email})).await.is_some() {
                 self.confirmed.lock().unwrap().invites.insert(email);
             }
-            let key = self.send(Method::POST, "/v1/me/tokens", json!({"label": format!("key-{number}")})).await;
-            if let Some((_, key)) = key {
-                self.confirmed.lock().unwrap().keys.insert(key["prefix"].as_str().unwrap().to_owned());
+            if number % 10 == 0 {
+                let key = self.send(Method::POST, "/v1/me/tokens", json!({"label": format!("key-{number}")})).await;
+                if let Some((_, key)) = key {
+                    self.confirmed.lock().unwrap().keys.insert(key["prefix"].as_str().unwrap().to_owned());
+                }
             }
             self.send(Method::GET, "/v1/usage?by=sandbox", Value::Null).await;
         }
@@ -238,7 +240,7 @@ async fn check(load: &Load, stripe: &StripeStandIn, (address, customer): (&Datab
     let kept: BTreeSet<_> = confirmed.sandboxes.difference(&gone).cloned().collect();
     assert!(kept.is_subset(&there), "a confirmed sandbox is lost");
     assert!(confirmed.deleted.is_disjoint(&there), "a confirmed delete is lost");
-    let keys = names(&get("/v1/me/tokens").await["keys"], "prefix");
+    let keys = names(&get("/v1/me/tokens").await["items"], "prefix");
     assert!(confirmed.keys.is_subset(&keys), "a confirmed key is lost");
     let invites = names(&get(&format!("/v1/orgs/{}/invites", load.owner.org)).await, "email");
     assert!(confirmed.invites.is_subset(&invites), "a confirmed invite is lost");
