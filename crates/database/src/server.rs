@@ -18,13 +18,31 @@ use nix::{
 };
 use tempfile::TempDir;
 
-use crate::PostgresUrl;
+use crate::{Database, DatabaseAddress, PoolSettings, PostgresUrl, query_built};
 
 /// Names a running server, so that the tests of one run share it.
 pub const SHARED: &str = "PANDASTACK_TEST_POSTGRES";
 
 /// How long a server may take to start.
 const START_MAX: Duration = Duration::from_secs(60);
+
+/// Makes a schema with tables of its own for a test, on the server that the tests of one run share.
+/// The folder of the test gives it its name; the same folder has the same schema.
+pub async fn shared_schema(folder: &Path) -> io::Result<DatabaseAddress> {
+    let shared = std::env::var(SHARED).map_err(|_| {
+        io::Error::other(format!("{SHARED} is not set; run the test with: scripts/test -E 'test(NAME)'"))
+    })?;
+    let at = |options: &str| format!("{shared}{options}").parse::<PostgresUrl>().map_err(io::Error::other);
+    let name = folder.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let name = name.trim_start_matches('.').to_lowercase();
+    let schema = format!("test_{}_{name}", std::process::id());
+    let pool = PoolSettings { connections_max: 1, busy_max: START_MAX, statement_max: START_MAX };
+    let database = Database::open(&DatabaseAddress::Server(at("")?), pool).await.map_err(io::Error::other)?;
+    let made = query_built(format!("CREATE SCHEMA IF NOT EXISTS {schema}")).execute(&database).await;
+    database.close().await;
+    made.map_err(io::Error::other)?;
+    Ok(DatabaseAddress::Server(at(&format!("?options=-c%20search_path%3D{schema}"))?))
+}
 
 /// A running server.
 pub struct PostgresServer {

@@ -109,7 +109,7 @@ impl Host {
         let HostSetup { driver, layers, volume, net, ledger, run_root, settings } = context;
         private::make_folder(&run_root)?;
         modes::close_paths(volume.data_dir(), &run_root)?;
-        let ledger = Ledger::open(&ledger).await?;
+        let ledger = Ledger::open_with(&ledger, settings.clocks.clone()).await?;
         let plan = recover::plan(&ledger).await?;
         let cleared = recover::clear(&plan, &run_root, &layers, &ledger, &net.instance).await?;
         let net = NetPool::start(net, &Scope::new()).await?;

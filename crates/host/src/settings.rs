@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt, ops::RangeInclusive, sync::Arc, time::Dura
 
 use pandastack_model::{ByteSize, TemplateName};
 
+use crate::steady::ClockSource;
+
 /// Bounds of the default of `fork_parallel`.
 const FORK_PARALLEL: RangeInclusive<usize> = 2..=8;
 
@@ -37,6 +39,8 @@ pub struct HostSettings {
     pub heartbeat_every: Duration,
     /// Source of the host's memory figures, instead of the kernel.
     pub memory: Option<MemorySource>,
+    /// Source of the clocks that usage is metered by.
+    pub clocks: ClockSource,
 }
 
 /// Source of the host's total and available memory.
@@ -75,6 +79,7 @@ impl Default for HostSettings {
             audit_every: Duration::from_secs(3600),
             heartbeat_every: HEARTBEAT_EVERY,
             memory: None,
+            clocks: ClockSource::kernel(),
         }
     }
 }

@@ -99,16 +99,17 @@ impl UsageFact {
         Self { at_ns: self.at_ns.min(now_ns), seen_ns: self.seen_ns.min(now_ns), ..self }
     }
 
-    /// Combines two reports of the same fact: the earliest time it happened, the latest time it was
-    /// confirmed. The order and the number of reports have no effect. A table does the same with
-    /// `min(at_ns)` and `max(seen_ns)`.
+    /// Combines two reports of the same fact: the latest time it happened and the latest time it
+    /// was confirmed. A host always tells the same beginning; an earlier one was limited by a clock
+    /// of control that was set back. The order and the number of reports have no effect. A table
+    /// does the same with `max(at_ns)` and `max(seen_ns)`.
     #[must_use]
     pub fn merged(self, other: Self) -> Self {
         // Reports of one fact never differ in this part. If a host has a defect, the smaller
         // counts.
         let state = |fact: &Self| (fact.kind, fact.vcpus, fact.memory_mib, fact.storage_bytes);
         let base = if state(&self) <= state(&other) { self } else { other };
-        Self { at_ns: self.at_ns.min(other.at_ns), seen_ns: self.seen_ns.max(other.seen_ns), ..base }
+        Self { at_ns: self.at_ns.max(other.at_ns), seen_ns: self.seen_ns.max(other.seen_ns), ..base }
     }
 }
 

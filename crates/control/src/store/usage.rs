@@ -288,7 +288,7 @@ async fn put_fact(tx: &mut Transaction, subject: &str, fact: &UsageFact) -> Resu
     let sql = "INSERT INTO usage_fact (subject, epoch, sequence, kind, vcpus, memory_mib, storage_mib, at_ns, seen_ns)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
                ON CONFLICT (subject, epoch, sequence) DO UPDATE SET
-                   at_ns = CASE WHEN usage_fact.at_ns < ?8 THEN usage_fact.at_ns ELSE ?8 END,
+                   at_ns = CASE WHEN usage_fact.at_ns > ?8 THEN usage_fact.at_ns ELSE ?8 END,
                    seen_ns = CASE WHEN usage_fact.seen_ns > ?9 THEN usage_fact.seen_ns ELSE ?9 END";
     query(sql)
         .bind(subject)

@@ -3,18 +3,11 @@
 use std::{path::Path, time::Duration};
 
 use pandastack_control::ControlPlace;
-use pandastack_database::{
-    Database, DatabaseAddress, PoolSettings, PostgresUrl, query_as, query_built, server::SHARED,
-};
+use pandastack_database::{Database, DatabaseAddress, PoolSettings, query_as, query_built, server::shared_schema};
 
 /// Returns the place of the state that belongs to a folder.
 pub async fn place(folder: &Path) -> ControlPlace {
-    let schema = schema(folder);
-    let database = open(&DatabaseAddress::Server(shared(""))).await;
-    query_built(format!("CREATE SCHEMA IF NOT EXISTS {schema}")).execute(&database).await.unwrap();
-    database.close().await;
-    let own = shared(&format!("?options=-c%20search_path%3D{schema}"));
-    ControlPlace::in_folder(folder).with_database(DatabaseAddress::Server(own))
+    ControlPlace::in_folder(folder).with_database(shared_schema(folder).await.unwrap())
 }
 
 /// Returns everything that is stored, as text.
@@ -38,16 +31,4 @@ pub async fn stored(folder: &Path) -> Vec<u8> {
 async fn open(address: &DatabaseAddress) -> Database {
     let long = Duration::from_secs(30);
     Database::open(address, PoolSettings { connections_max: 1, busy_max: long, statement_max: long }).await.unwrap()
-}
-
-fn schema(folder: &Path) -> String {
-    let name = folder.file_name().unwrap().to_str().unwrap().trim_start_matches('.').to_lowercase();
-    format!("test_{}_{name}", std::process::id())
-}
-
-fn shared(options: &str) -> PostgresUrl {
-    let shared = std::env::var(SHARED).unwrap_or_else(|_| {
-        panic!("{SHARED} is not set; run the test with: scripts/test -E 'test(NAME)'");
-    });
-    format!("{shared}{options}").parse().unwrap()
 }

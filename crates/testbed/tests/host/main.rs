@@ -5,6 +5,7 @@
 mod admission;
 mod audit;
 mod blanks;
+mod clock_steps;
 mod code;
 mod crash;
 mod create;

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use pandastack_billing::{FactKind, UsageFact, UsageInterval, fold_usage};
+use pandastack_billing::{UsageInterval, fold_usage};
+use pandastack_control::usage_fact;
 use pandastack_host::{HostSettings, ShutdownMode};
 use pandastack_model::{SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, FakeHostState, wait_for, with_fake_bed};
@@ -60,17 +61,7 @@ pub(crate) async fn facts_agree(bed: &FakeBed) {
 
 /// What is billed for a sandbox.
 fn bill(facts: &[MachineFact]) -> Vec<UsageInterval> {
-    let told = |fact: &MachineFact| UsageFact {
-        epoch: fact.epoch,
-        sequence: fact.sequence,
-        kind: fact.change.as_str().parse::<FactKind>().unwrap(),
-        vcpus: fact.vcpus.into(),
-        memory_mib: fact.memory_mib,
-        storage_bytes: fact.disk_bytes,
-        at_ns: fact.at_ns,
-        seen_ns: fact.seen_ns,
-    };
-    fold_usage(facts.iter().map(told), u64::MAX)
+    fold_usage(facts.iter().map(usage_fact), u64::MAX)
 }
 
 #[tokio::test]
