@@ -76,12 +76,16 @@ pub struct Credential<'a> {
     pub token: Option<&'a str>,
     /// The organisation that a person chose for this request, by id.
     pub org: Option<&'a str>,
+    /// Whom a request without authentication says it is from, by e-mail address.
+    pub stub_user: Option<&'a str>,
+    /// Whether a web page of another machine may have sent the request.
+    pub foreign: bool,
 }
 
 impl<'a> Credential<'a> {
     /// A token without a chosen organisation.
     pub fn bearer(token: &'a str) -> Self {
-        Self { token: Some(token), org: None }
+        Self { token: Some(token), ..Self::default() }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Finds the credential of a request. Control decides whether it is valid.
 
+use std::net::IpAddr;
+
 use axum::http::{HeaderMap, Uri, header};
 
 use pandastack_wire_fleet::Credential;
@@ -13,29 +15,70 @@ const PROTOCOL_PREFIX: &str = "bearer.";
 /// The header in which a person chooses an organisation.
 const ORG: &str = "x-pandastack-org";
 
+/// Another header for the credential.
+const API_KEY: &str = "x-api-key";
+
+/// The header that names a user in development, when nothing is authenticated.
+const STUB_USER: &str = "x-stub-user";
+
 /// The credential of a request, copied out of it.
 #[derive(Clone, Default)]
 pub struct RequestCredential {
     token: Option<String>,
     org: Option<String>,
+    stub_user: Option<String>,
+    foreign: bool,
 }
 
 impl RequestCredential {
     /// Reads the credential of a request.
     pub fn read(headers: &HeaderMap, uri: &Uri) -> Self {
-        let org = headers.get(ORG).and_then(|value| value.to_str().ok()).map(str::trim);
-        Self { token: bearer(headers, uri), org: org.filter(|org| !org.is_empty()).map(str::to_owned) }
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+        let owned = |name| text(name).filter(|value| !value.is_empty()).map(str::to_owned);
+        Self {
+            token: bearer(headers, uri),
+            org: owned(ORG),
+            stub_user: owned(STUB_USER),
+            foreign: is_foreign(headers, uri),
+        }
     }
 
     pub fn get(&self) -> Credential<'_> {
-        Credential { token: self.token.as_deref(), org: self.org.as_deref() }
+        Credential {
+            token: self.token.as_deref(),
+            org: self.org.as_deref(),
+            stub_user: self.stub_user.as_deref(),
+            foreign: self.foreign,
+        }
     }
 }
 
-/// Returns the bearer token of a request. Clients that cannot send headers use `access_token` in
-/// the query, or a protocol of the socket.
+/// Whether a web page of another machine may have sent a request. A name that leads to this
+/// machine does not prove otherwise: its owner may have pointed it here.
+fn is_foreign(headers: &HeaderMap, uri: &Uri) -> bool {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let host = uri.authority().map(|authority| authority.as_str()).or_else(|| text(header::HOST));
+    let origin = text(header::ORIGIN).map(|origin| origin.split_once("://").map_or("", |(_, place)| place));
+    !host.is_none_or(is_this_machine) || !origin.is_none_or(is_this_machine)
+}
+
+/// Whether `HOST:PORT` is localhost or a loopback address. Names below localhost are not: previews
+/// of sandboxes have them.
+fn is_this_machine(place: &str) -> bool {
+    let host = match place.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => place,
+    };
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Returns the bearer token of a request. Some clients have a header of their own for it. Clients
+/// that cannot send headers use `access_token` in the query, or a protocol of the socket.
 pub fn bearer(headers: &HeaderMap, uri: &Uri) -> Option<String> {
+    let key = || headers.get(API_KEY)?.to_str().ok().map(str::trim).filter(|key| !key.is_empty());
     from_header(headers)
+        .or_else(|| key().map(str::to_owned))
         .or_else(|| query_value(uri, "access_token").filter(|token| !token.is_empty()))
         .or_else(|| protocols(headers).find_map(token).map(str::to_owned))
 }
@@ -82,6 +125,28 @@ mod tests {
         for nothing in [None, Some("Bearer"), Some("Bearer "), Some("pds_a")] {
             check(nothing, "/?access_token=", None);
         }
+    }
+
+    #[test]
+    fn pages_of_other_machines_are_foreign() {
+        let mut headers = HeaderMap::new();
+        let mut check = |host: &str, origin: Option<&str>, foreign: bool| {
+            headers.insert(header::HOST, host.parse().unwrap());
+            headers.remove(header::ORIGIN);
+            if let Some(origin) = origin {
+                headers.insert(header::ORIGIN, origin.parse().unwrap());
+            }
+            assert_eq!(is_foreign(&headers, &"/v1/me".parse().unwrap()), foreign, "{host} {origin:?}");
+        };
+        check("localhost:8080", None, false);
+        check("127.0.0.1", Some("http://localhost:3000"), false);
+        check("[::1]:8080", Some("http://[::1]"), false);
+        check("localhost", Some("https://example.com"), true);
+        check("localhost", Some("null"), true);
+        check("localhost", Some("http://8080-abc.localhost:8080"), true);
+        check("rebound.example.com:8080", None, true);
+        check("10.0.0.1:8080", None, true);
+        check("", None, true);
     }
 
     #[test]

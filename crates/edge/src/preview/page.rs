@@ -55,7 +55,7 @@ impl PageRequest {
             PreviewFailure::Outside { requested, allowed } => {
                 let error = "this preview link does not allow that path".to_owned();
                 let code = "preview.path_not_allowed".to_owned();
-                let body = ErrorBody { error, code, request_id: self.request.clone(), detail: None };
+                let body = ErrorBody { error, code, request_id: self.request.clone(), detail: None, workspace: None };
                 (StatusCode::FORBIDDEN, body, Some((requested, allowed)))
             }
         };
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn what_others_wrote_is_text_and_nothing_else() {
         let error = "<script>alert('x')</script> & \"more\"".to_owned();
-        let body = ErrorBody { error, code: "c".into(), request_id: "<b>".into(), detail: None };
+        let body = ErrorBody { error, code: "c".into(), request_id: "<b>".into(), detail: None, workspace: None };
         let page = page(StatusCode::BAD_GATEWAY, &body);
         assert!(!page.contains("<script") && !page.contains("<b>"), "{page}");
         assert!(

@@ -10,7 +10,7 @@ use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId};
 
 use super::{
     carry::{ProxyTarget, carry},
-    head::{AuthorizationOwner, clean_query},
+    head::{AuthorizationOwner, clean_used_query},
 };
 use crate::Edge;
 
@@ -29,7 +29,8 @@ pub async fn proxy(State(edge): State<Edge>, request: Request) -> Answer<Respons
     edge.control.admit(&caller, sandbox).await?;
     let bad = |error| Fault::new(FaultKind::Caller, "port.bad_port", format!("{error}"));
     let port = port.parse::<GuestPort>().map_err(bad)?;
-    let path = format!("{}{}", if path.is_empty() { "/" } else { path }, clean_query(request.uri()));
+    let query = clean_used_query(request.uri(), request.headers());
+    let path = format!("{}{query}", if path.is_empty() { "/" } else { path });
     Ok(carry(
         &edge,
         ProxyTarget { sandbox, port, path, credential: AuthorizationOwner::Platform, key: caller.key },

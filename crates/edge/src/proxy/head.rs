@@ -15,8 +15,11 @@ use super::{
 };
 use crate::limits::PORT_HEAD_BYTES_MAX;
 
-/// Prefix of all our credentials.
-const PLATFORM_PREFIX: &str = "pds_";
+/// Prefixes of our credentials: API keys and sessions.
+const PLATFORM_PREFIXES: [&str; 2] = ["pds_", "pss_"];
+
+/// Another header for our credentials.
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// Hop-by-hop headers.
 static HOP_BY_HOP: [HeaderName; 9] = [
@@ -92,10 +95,19 @@ pub fn incoming(head: &mut response::Parts, target: &ProxyTarget) {
 
 /// Returns the query without our credentials, with the `?`; empty if nothing is left.
 pub fn clean_query(uri: &Uri) -> String {
+    query_without(uri, is_ours)
+}
+
+/// Like `clean_query`, for a request whose caller was authenticated. Without a bearer header, the
+/// query may be where the credential was, whatever its form.
+pub fn clean_used_query(uri: &Uri, headers: &HeaderMap) -> String {
+    if has_bearer(headers) { clean_query(uri) } else { query_without(uri, |_| true) }
+}
+
+fn query_without(uri: &Uri, is_ours: impl Fn(&str) -> bool) -> String {
     let ours = |pair: &&str| {
         let alone = format!("/?{pair}").parse::<Uri>().ok();
-        let token = alone.and_then(|uri| query_value(&uri, "access_token"));
-        token.is_some_and(|token| token.starts_with(PLATFORM_PREFIX))
+        alone.and_then(|uri| query_value(&uri, "access_token")).is_some_and(|token| is_ours(&token))
     };
     let Some(query) = uri.query() else { return String::new() };
     let kept: Vec<&str> = query.split('&').filter(|pair| !ours(pair)).collect();
@@ -124,26 +136,46 @@ fn strip_connection(headers: &mut HeaderMap) {
     }
 }
 
+fn is_ours(token: &str) -> bool {
+    PLATFORM_PREFIXES.iter().any(|prefix| token.starts_with(prefix))
+}
+
+fn is_bearer(value: &HeaderValue) -> bool {
+    value
+        .to_str()
+        .ok()
+        .and_then(|text| text.trim().split_once(' '))
+        .is_some_and(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty())
+}
+
+fn has_bearer(headers: &HeaderMap) -> bool {
+    headers.get(AUTHORIZATION).is_some_and(is_bearer)
+}
+
 fn strip_platform(headers: &mut HeaderMap, credential: AuthorizationOwner) {
+    let platform = credential == AuthorizationOwner::Platform;
+    // Without a bearer header, the credential was in one of the other places.
+    let elsewhere = platform && !has_bearer(headers);
     let ours = |value: &HeaderValue| {
-        let Some((scheme, token)) = value.to_str().ok().and_then(|text| text.trim().split_once(' ')) else {
-            return value.as_bytes().starts_with(PLATFORM_PREFIX.as_bytes());
-        };
-        token.trim().starts_with(PLATFORM_PREFIX)
-            || (credential == AuthorizationOwner::Platform && scheme.eq_ignore_ascii_case("bearer"))
+        let text = value.to_str().unwrap_or_default().trim();
+        let token = text.split_once(' ').map_or(text, |(_, token)| token.trim());
+        is_ours(token) || (platform && is_bearer(value))
     };
     keep(headers, &AUTHORIZATION, |value| (!ours(&value)).then_some(value));
+    keep(headers, &API_KEY, |value| (!elsewhere && !value.to_str().is_ok_and(is_ours)).then_some(value));
     keep(headers, &SEC_WEBSOCKET_PROTOCOL, |value| {
         let Ok(text) = value.to_str() else { return Some(value) };
-        let foreign = |name: &&str| !name.strip_prefix("bearer.").is_some_and(|key| key.starts_with(PLATFORM_PREFIX));
+        let foreign = |name: &&str| !name.strip_prefix("bearer.").is_some_and(|key| elsewhere || is_ours(key));
         let left: Vec<&str> = text.split(',').map(str::trim).filter(foreign).collect();
         if left.is_empty() { None } else { HeaderValue::from_str(&left.join(", ")).ok() }
     });
     // The token of a signed link is one of our credentials too.
     take_link_tokens(headers);
     // Our own servers use these headers to identify the caller. A client must not set them.
-    let identity =
-        |name: &&HeaderName| name.as_str().starts_with("x-fcs-") || name.as_str().starts_with("x-pandastack-");
+    let identity = |name: &&HeaderName| {
+        let name = name.as_str();
+        name.starts_with("x-fcs-") || name.starts_with("x-pandastack-") || name == "x-stub-user"
+    };
     let named: Vec<HeaderName> = headers.keys().filter(identity).cloned().collect();
     for name in named {
         headers.remove(name);
@@ -243,6 +275,7 @@ mod tests {
             (AuthorizationOwner::Anybody, "Bearer pds_1", false),
             (AuthorizationOwner::Anybody, "Token  pds_1", false),
             (AuthorizationOwner::Anybody, "pds_1", false),
+            (AuthorizationOwner::Anybody, "Bearer pss_1", false),
             (AuthorizationOwner::Anybody, "Bearer eyJ.x.y", true),
             (AuthorizationOwner::Anybody, "Basic dXNlcg==", true),
         ] {
@@ -257,7 +290,19 @@ mod tests {
             ],
             &[("sec-websocket-protocol", "chat")],
         );
-        check(AuthorizationOwner::Anybody, &[("sec-websocket-protocol", "bearer.pds_1")], &[]);
+        for ours in ["bearer.pds_1", "bearer.pss_1"] {
+            check(AuthorizationOwner::Anybody, &[("sec-websocket-protocol", ours)], &[]);
+        }
+        // A token of an identity provider has no form of its own. It is ours where it was used.
+        for (name, value, rest) in
+            [("sec-websocket-protocol", "chat, bearer.eyJ.x.y", "chat"), ("x-api-key", "eyJ", "")]
+        {
+            let left = if rest.is_empty() { vec![] } else { vec![(name, rest)] };
+            check(AuthorizationOwner::Platform, &[(name, value)], &left);
+            check(AuthorizationOwner::Platform, &[("authorization", "Bearer eyJ"), (name, value)], &[(name, value)]);
+            check(AuthorizationOwner::Anybody, &[(name, value)], &[(name, value)]);
+        }
+        check(AuthorizationOwner::Anybody, &[("x-api-key", "pds_1")], &[]);
     }
 
     #[test]
@@ -268,10 +313,15 @@ mod tests {
             ("/p?a=1&b=%20&a=2", "?a=1&b=%20&a=2"),
             ("/p?access_token=pds_1", ""),
             ("/p?a=1&access%5Ftoken=pds%5F1&b", "?a=1&b"),
+            ("/p?access_token=pss_1&a=1", "?a=1"),
             ("/p?access_token=theirs&x=pds_1", "?access_token=theirs&x=pds_1"),
         ] {
             assert_eq!(clean_query(&query.parse().unwrap()), expected, "{query}");
         }
+        let (uri, mut headers) = ("/p?access_token=eyJ.x.y&a=1".parse().unwrap(), HeaderMap::new());
+        assert_eq!(clean_used_query(&uri, &headers), "?a=1");
+        headers.insert(AUTHORIZATION, "Bearer eyJ.x.y".parse().unwrap());
+        assert_eq!(clean_used_query(&uri, &headers), "?access_token=eyJ.x.y&a=1", "it is the guest's own");
     }
 
     #[test]

@@ -79,7 +79,8 @@ async fn a_file_that_is_announced_too_large_is_refused_unread() {
     let rig = Rig::start().await;
     let mut socket = tokio::net::TcpStream::connect(rig.url.trim_start_matches("http://")).await.unwrap();
     let head = format!(
-        "PUT /v1/sandboxes/{}/fs?path=/big HTTP/1.1\r\nhost: x\r\nauthorization: Bearer mine\r\ncontent-length: 9999999999\r\n\r\n",
+        "PUT /v1/sandboxes/{}/fs?path=/big HTTP/1.1\r\nhost: x\r\nauthorization: Bearer mine\r\ncontent-length: \
+            9999999999\r\n\r\n",
         rig.id
     );
     socket.write_all(head.as_bytes()).await.unwrap();

@@ -225,10 +225,12 @@ async fn answered(rig: &mut Rig, request: RequestBuilder, said: &str) -> reqwest
 }
 
 /// Response headers that must not reach a browser.
-const HOSTILE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Mine: 1\r\nService-Worker-Allowed: /\r\nClear-Site-Data: \"*\"\r\n\
+const HOSTILE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Mine: 1\r\nService-Worker-Allowed: \
+    /\r\nClear-Site-Data: \"*\"\r\n\
     NEL: {\"include_subdomains\":true}\r\nReport-To: {}\r\nReporting-Endpoints: a=\"https://evil.example\"\r\n\
     Public-Key-Pins: pin\r\nStrict-Transport-Security: max-age=9; includeSubDomains\r\nAlt-Svc: h3=\":1\"\r\n\
-    Origin-Agent-Cluster: ?1\r\nAccess-Control-Allow-Credentials: true\r\nSet-Cookie: a=1; Domain=box.example; Path=/\r\n\
+    Origin-Agent-Cluster: ?1\r\nAccess-Control-Allow-Credentials: true\r\nSet-Cookie: a=1; Domain=box.example; \
+    Path=/\r\n\
     Set-Cookie: b=2; domain=.example\r\nSet-Cookie: c=3; HttpOnly\r\nSet-Cookie: pandastack_preview=theirs\r\n\r\n";
 
 #[tokio::test]

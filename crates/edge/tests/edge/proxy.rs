@@ -80,8 +80,10 @@ async fn answers_are_the_guests_own() {
     let request = begin(&rig.scope, rig.call(Method::GET, "/proxy/3000/").send());
     let mut stream = rig.connected().await.stream;
     head(&mut stream).await;
-    let said = "HTTP/1.1 418 Teapot\r\nServer: mine\r\nAccess-Control-Allow-Origin: https://a.example\r\nSet-Cookie: a=1\r\n\
-                Set-Cookie: b=2\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nX-Request-Id: theirs\r\n\
+    let said = "HTTP/1.1 418 Teapot\r\nServer: mine\r\nAccess-Control-Allow-Origin: https://a.example\r\nSet-Cookie: \
+        a=1\r\n\
+                Set-Cookie: b=2\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nX-Request-Id: \
+                theirs\r\n\
                 Location: http://elsewhere/\r\nContent-Length: 3\r\n\r\ntea";
     say(&mut stream, said).await;
     let response = request.await.unwrap().unwrap();
