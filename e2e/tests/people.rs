@@ -123,3 +123,20 @@ fn a_team_is_made_and_used_on_the_command_line() {
     let me = ada.json(&[&["whoami"], &address[..]].concat());
     assert_eq!((&me["auth_method"], &me["workspace"]), (&Value::from("token"), &Value::from("default")), "{me}");
 }
+
+#[test]
+fn stub_mode_needs_no_login_but_a_loopback_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let (home, data) = (Home::new(), folder.path().join("data"));
+    for more in [&["--listen", "0.0.0.0:0"][..], &["--listen", "127.0.0.1:0", "--behind-proxy"]] {
+        let words = ["up", "--no-config", "--auth-mode", "stub", "--data-dir", data.to_str().unwrap()];
+        let told = home.refused(&[], &[&words, more].concat());
+        assert!(told.contains("listen on a loopback address"), "{told}");
+    }
+    std::fs::create_dir_all(&data).unwrap();
+    let server = TestServer::start(&data, &["--standby", "0", "--blanks", "0", "--auth-mode", "stub"]).unwrap();
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--noproxy", "*", "--max-time", "20"]).arg(format!("{}/v1/me", server.url));
+    let me: Value = serde_json::from_slice(&curl.output().unwrap().stdout).unwrap();
+    assert_eq!((&me["workspace"], &me["auth_method"]), (&"local-dev".into(), &"stub".into()), "{me}");
+}

@@ -15,8 +15,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pandastack_control::{
-    AddressPolicy, BootstrapKey, Control, ControlPlace, ControlSettings, DatabaseAddress, ImageSettings, JwtSettings,
-    OidcSettings, OperatorLimit, PlanName, Plans, PostgresUrl, ProxyTrust, RateSettings, SignInSettings,
+    AddressPolicy, AuthMode, BootstrapKey, Control, ControlPlace, ControlSettings, DatabaseAddress, ImageSettings,
+    JwtSettings, OidcSettings, OperatorLimit, PlanName, Plans, PostgresUrl, ProxyTrust, RateSettings, SignInSettings,
     TelemetryError, TelemetrySettings, TrustRoots, WebhookSettings, start_telemetry,
 };
 use pandastack_door::{Places, ServeSettings, serve_with};
@@ -121,6 +121,10 @@ pub struct UpArgs {
     /// Believe the last address of X-Forwarded-For, because a proxy is in front of this server
     #[arg(long, env = "PANDASTACK_BEHIND_PROXY")]
     behind_proxy: bool,
+    /// Whether credentials are checked. With stub, for development, a request without an API key is
+    /// one of a fixed user; the server must then listen on a loopback address
+    #[arg(long, env = "PANDASTACK_AUTH_MODE", default_value = "checked", value_name = "checked|stub")]
+    auth_mode: AuthModeArg,
     /// Key set (JWKS) of an identity provider whose tokens are accepted as they are
     #[arg(long, env = "PANDASTACK_JWKS_URL", value_name = "URL")]
     jwks_url: Option<String>,
@@ -180,6 +184,23 @@ pub struct UpArgs {
     bootstrap_key: Option<String>,
 }
 
+/// Whether credentials are checked.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum AuthModeArg {
+    #[value(alias = "jwt")]
+    Checked,
+    Stub,
+}
+
+impl From<AuthModeArg> for AuthMode {
+    fn from(mode: AuthModeArg) -> Self {
+        match mode {
+            AuthModeArg::Checked => AuthMode::Checked,
+            AuthModeArg::Stub => AuthMode::Stub,
+        }
+    }
+}
+
 /// Format of log lines.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum LogFormat {
@@ -203,6 +224,7 @@ fn parse_warm(text: &str) -> Result<(TemplateName, usize)> {
 impl UpArgs {
     pub async fn run(self) -> Result<ExitCode> {
         start_log(self.log_format);
+        self.check_auth_mode()?;
         let descriptors = raise_descriptors()?;
         if self.no_host {
             return self.run_without_host(descriptors).await;
@@ -379,7 +401,23 @@ impl UpArgs {
             _ => None,
         };
         let proxy = if self.behind_proxy { ProxyTrust::Last } else { ProxyTrust::None };
-        Ok(SignInSettings { jwt, oidc, dashboard_url: self.public_url.clone(), proxy, ..SignInSettings::default() })
+        let (dashboard_url, mode) = (self.public_url.clone(), self.auth_mode.into());
+        Ok(SignInSettings { jwt, oidc, dashboard_url, proxy, mode, ..SignInSettings::default() })
+    }
+
+    /// Without authentication, only programs of this machine may reach the server.
+    fn check_auth_mode(&self) -> Result<()> {
+        if self.auth_mode == AuthModeArg::Checked {
+            return Ok(());
+        }
+        if !self.listen.ip().is_loopback() || self.behind_proxy {
+            bail!(
+                "--auth-mode stub lets everybody in who reaches this server: listen on a loopback address such as \
+                 127.0.0.1:8080, without --behind-proxy"
+            );
+        }
+        tell("WARNING: --auth-mode stub: every program of this machine can do everything; for development only");
+        Ok(())
     }
 
     fn control_settings(&self) -> Result<ControlSettings> {

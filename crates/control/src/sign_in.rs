@@ -14,7 +14,10 @@ use pandastack_identity::{
 };
 use pandastack_kit::{Clock, Scope};
 
-use crate::limits::{LOGIN_ADDRESS_FAILURES_FREE, PROVIDER_MAX};
+use crate::{
+    app::StubAccount,
+    limits::{LOGIN_ADDRESS_FAILURES_FREE, PROVIDER_MAX},
+};
 
 /// What the operator sets up for logins.
 #[derive(Clone, Default)]
@@ -29,6 +32,17 @@ pub struct SignInSettings {
     pub dashboard_url: Option<String>,
     /// Whether the client's address is in `X-Forwarded-For`, because a proxy is in front.
     pub proxy: ProxyTrust,
+    pub mode: AuthMode,
+}
+
+/// Whether credentials are checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AuthMode {
+    #[default]
+    Checked,
+    /// Development: a request without an API key is one of a fixed user. Every program of this
+    /// machine can then do everything.
+    Stub,
 }
 
 /// Why logins could not be set up.
@@ -49,11 +63,12 @@ pub(crate) struct SignIn {
     pub(crate) oidc: Option<Arc<OidcClient>>,
     pub(crate) dashboard_url: Option<Arc<str>>,
     pub(crate) proxy: ProxyTrust,
+    pub(crate) stub: Option<Arc<StubAccount>>,
 }
 
 impl SignIn {
     pub(crate) fn new(settings: SignInSettings, clock: Arc<dyn Clock>, scope: &Scope) -> Result<Self, SignInError> {
-        let SignInSettings { passwords, jwt, oidc, dashboard_url, proxy } = settings;
+        let SignInSettings { passwords, jwt, oidc, dashboard_url, proxy, mode } = settings;
         // The operator named the provider, so it may be on a private network.
         let dialer = Dialer::new(AddressPolicy::Private, TrustRoots::default(), scope.clone());
         let limits = HttpLimits { answer_max: PROVIDER_MAX, ..HttpLimits::default() };
@@ -68,6 +83,7 @@ impl SignIn {
             oidc: oidc.transpose()?.map(Arc::new),
             dashboard_url: dashboard_url.map(|url| url.trim_end_matches('/').into()),
             proxy,
+            stub: (mode == AuthMode::Stub).then(Arc::default),
         })
     }
 }

@@ -13,6 +13,8 @@ pub struct LoginMethods {
     pub oidc: bool,
     /// Whether forgotten passwords can be reset by e-mail.
     pub reset_by_email: bool,
+    /// Development: nobody needs to log in, a request without a credential is one of a fixed user.
+    pub stub: bool,
 }
 
 /// Makes the first account, which administers the server.

@@ -74,7 +74,7 @@ pub async fn login(args: LoginArgs, global: &GlobalArgs) -> anyhow::Result<ExitC
 }
 
 fn choose(args: &LoginArgs, methods: &LoginMethods) -> anyhow::Result<LoginWay> {
-    let LoginMethods { setup_required, password, oidc, reset_by_email: _ } = *methods;
+    let LoginMethods { setup_required, password, oidc, .. } = *methods;
     if args.sso {
         if !oidc {
             bail!("this server has no identity provider; log in without --sso");
@@ -133,7 +133,7 @@ mod tests {
     fn check(line: &str, methods: &str, expected: Result<LoginWay, &str>) {
         let has = |name: &str| methods.contains(name);
         let (setup_required, password, oidc) = (has("setup"), has("password"), has("oidc"));
-        let methods = LoginMethods { setup_required, password, oidc, reset_by_email: false };
+        let methods = LoginMethods { setup_required, password, oidc, reset_by_email: false, stub: false };
         match (choose(&args(line), &methods), expected) {
             (Ok(way), Ok(expected)) => assert_eq!(way, expected, "{line} {methods:?}"),
             (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),

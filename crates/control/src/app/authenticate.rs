@@ -10,7 +10,10 @@ use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{AuthMethod, Caller, CallerKey, CallerUser, Credential};
 use sha2::{Digest, Sha256};
 
-use super::credentials::{CacheKey, CachedCaller};
+use super::{
+    credentials::{CacheKey, CachedCaller},
+    stub::{STUB_KEY, StubAccount},
+};
 use crate::{
     Control,
     limits::ORG_ID_BYTES_MAX,
@@ -34,12 +37,19 @@ struct Checked {
 impl Control {
     /// Authenticates the sender of a credential.
     pub(crate) async fn caller(&self, credential: Credential<'_>) -> Result<Caller, Fault> {
+        if let Some(account) = &self.sign_in.stub {
+            match credential.token.filter(|token| token.starts_with(KEY_PREFIX)) {
+                None => return self.stub_caller(account, credential).await,
+                Some(STUB_KEY) => self.ensure_stub(account).await?,
+                Some(_) => {}
+            }
+        }
         let Some(token) = credential.token else {
-            return Err(unauthorized("no credential: send Authorization: Bearer <API key>"));
+            return Err(unauthorized("missing bearer token: send Authorization: Bearer <API key>"));
         };
         let is_key_like = token.starts_with(KEY_PREFIX);
-        if is_key_like && !is_key(token) {
-            return Err(unauthorized("not a valid API key: a key is pds_ followed by 32 lowercase hex digits"));
+        if is_key_like && !is_key(token) && !(token == STUB_KEY && self.sign_in.stub.is_some()) {
+            return Err(unauthorized("invalid api token: a key is pds_ followed by 32 lowercase hex digits"));
         }
         // A key belongs to one workspace; only persons choose.
         let org = credential.org.filter(|_| !is_key_like);
@@ -59,16 +69,37 @@ impl Control {
         } else {
             self.check_jwt(token, org, key, now_ns).await?
         };
-        let limits = self.limits_of(&caller.workspace).await?;
-        let connections_max = limits.limits.connections_max.number();
-        let caller = Caller { rate: limits.rate, connections_max, ..caller };
+        let caller = self.limited(caller).await?;
         let cached = CachedCaller { caller: caller.clone(), since_ns: now_ns, expires_at_ns };
         self.access.cache.put(place, cached, revocations);
         Ok(caller)
     }
 
+    /// Authenticates nobody: the request is one of the fixed user of development.
+    async fn stub_caller(&self, account: &StubAccount, credential: Credential<'_>) -> Result<Caller, Fault> {
+        if credential.foreign {
+            let text = "this server authenticates nobody (--auth-mode stub), so it answers only this machine: use \
+                        http://localhost or send an API key";
+            return Err(Fault::new(FaultKind::Forbidden, "auth.stub_foreign", text));
+        }
+        let user = self.stub_user(account, credential.stub_user).await?;
+        let caller = self.person(user, credential.org, AuthMethod::Stub).await?;
+        self.limited(caller).await
+    }
+
+    /// Adds the limits of the caller's workspace.
+    async fn limited(&self, caller: Caller) -> Result<Caller, Fault> {
+        let limits = self.limits_of(&caller.workspace).await?;
+        let connections_max = limits.limits.connections_max.number();
+        Ok(Caller { rate: limits.rate, connections_max, ..caller })
+    }
+
     async fn check_key(&self, hash: &str, key: CallerKey, now_ns: u64) -> Result<Checked, Fault> {
-        let known = self.store.key_by_hash(hash).await?.ok_or_else(|| unauthorized("unknown API key"))?;
+        let known = self
+            .store
+            .key_by_hash(hash)
+            .await?
+            .ok_or_else(|| unauthorized("invalid api token: this server does not know the key"))?;
         if known.revoked {
             return Err(revoked_key());
         }
@@ -98,7 +129,7 @@ impl Control {
 
     async fn check_jwt(&self, token: &str, org: Option<&str>, key: CallerKey, now_ns: u64) -> Result<Checked, Fault> {
         let Some(verifier) = &self.sign_in.jwt else {
-            return Err(unauthorized("not a valid credential: this server accepts API keys (pds_…) and logins"));
+            return Err(unauthorized("jwt auth disabled: this server accepts API keys (pds_…) and logins"));
         };
         let claims = verifier.verify(token).await.map_err(|error| {
             if error.is_unavailable() {

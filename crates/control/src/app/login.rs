@@ -30,7 +30,8 @@ impl Control {
     pub(crate) async fn login_methods(&self) -> Result<LoginMethods, Fault> {
         let setup_required = self.store.has_no_users().await?;
         let oidc = self.sign_in.oidc.is_some();
-        Ok(LoginMethods { setup_required, password: true, oidc, reset_by_email: self.mail.is_some() })
+        let (reset_by_email, stub) = (self.mail.is_some(), self.sign_in.stub.is_some());
+        Ok(LoginMethods { setup_required, password: true, oidc, reset_by_email, stub })
     }
 
     /// Makes the first account. It administers the server and owns its first workspace.

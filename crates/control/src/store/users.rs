@@ -5,6 +5,10 @@ use pandastack_kit::Secret;
 
 use super::{Revoked, Store, StoreError, failed, from_sql, intent::column, to_sql};
 
+/// The fixed user of development without authentication. It does not count as an account: the
+/// server can still be set up.
+pub const STUB_USER: &str = "00000000-0000-0000-0000-000000000001";
+
 /// A user as it is stored.
 #[derive(Clone)]
 pub struct UserRow {
@@ -85,7 +89,8 @@ pub enum UserOrder {
 impl Store {
     /// Returns whether there are no users yet.
     pub async fn has_no_users(&self) -> Result<bool, StoreError> {
-        let any: i64 = query_scalar("SELECT COUNT(*) FROM (SELECT 1 FROM user_account LIMIT 1) AS first")
+        let any: i64 = query_scalar("SELECT COUNT(*) FROM (SELECT 1 FROM user_account WHERE id <> ? LIMIT 1) AS first")
+            .bind(STUB_USER)
             .fetch_one(&self.database)
             .await
             .map_err(failed("look for users"))?;
@@ -97,7 +102,8 @@ impl Store {
         let lock = WriteLock::on_all("user");
         let mut tx = self.database.begin_write(lock).await.map_err(failed("begin a user"))?;
         if order == UserOrder::First {
-            let count: i64 = query_scalar("SELECT COUNT(*) FROM user_account")
+            let count: i64 = query_scalar("SELECT COUNT(*) FROM user_account WHERE id <> ?")
+                .bind(STUB_USER)
                 .fetch_one(&mut tx)
                 .await
                 .map_err(failed("count users"))?;

@@ -23,16 +23,17 @@ use crate::{
 
 const VERIFIER: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG";
 
-struct Sso {
-    provider: OidcProvider,
-    rig: Rig,
+/// A server that accepts tokens and logins of a provider.
+pub struct Sso {
+    pub provider: OidcProvider,
+    pub rig: Rig,
     browser: Client,
-    scope: Scope,
-    clock: Arc<Traveller>,
+    pub scope: Scope,
+    pub clock: Arc<Traveller>,
 }
 
 impl Sso {
-    async fn start(redirect_url: &str) -> Self {
+    pub async fn start(redirect_url: &str) -> Self {
         let (scope, clock) = (Scope::new(), Arc::new(Traveller::default()));
         let setup = ProviderSetup::new(clock.clone() as Arc<dyn Clock>, scope.clone());
         let setup = ProviderSetup { redirect_url: redirect_url.to_owned(), ..setup };
@@ -98,7 +99,7 @@ impl Sso {
     }
 }
 
-const CALLBACK: &str = "http://127.0.0.1:8080/v1/auth/oidc/callback";
+pub const CALLBACK: &str = "http://127.0.0.1:8080/v1/auth/oidc/callback";
 
 #[tokio::test]
 async fn a_login_at_a_provider_gives_a_session_and_a_personal_org() {

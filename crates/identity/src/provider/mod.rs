@@ -21,7 +21,8 @@ use serde_json::{Value, json};
 use url::Url;
 
 use self::keys::SigningKeys;
-use crate::{jwt::keys::JwtAlgorithm, oidc::LoginCallback};
+pub use crate::jwt::keys::JwtAlgorithm;
+use crate::oidc::LoginCallback;
 
 /// Seconds that a token is valid.
 const TOKEN_LIFE_S: u64 = 300;
