@@ -36,6 +36,9 @@ pub enum AdminArgs {
     /// Create, list and disable accounts of people, and reset their passwords
     #[command(subcommand)]
     User(UserArgs),
+    /// Show usage that Stripe did not take, and queue it again
+    #[command(subcommand)]
+    Billing(crate::billing::AdminBillingCommand),
     /// Check the audit trail of every workspace
     #[command(subcommand)]
     Audit(AuditAdminArgs),
@@ -121,6 +124,7 @@ impl AdminArgs {
             AdminArgs::MigrateStore(args) => args.run().await,
             AdminArgs::Quota(args) => args.run().await,
             AdminArgs::User(args) => args.run().await,
+            AdminArgs::Billing(args) => args.run().await,
             AdminArgs::Audit(args) => args.run().await,
         }
     }

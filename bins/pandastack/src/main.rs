@@ -3,6 +3,7 @@
 mod admin;
 mod audit;
 mod bake;
+mod billing;
 mod data_folder;
 mod docs;
 mod doctor;
@@ -38,7 +39,7 @@ enum Command {
     /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(key::KeyArgs),
-    /// Administer the server: database, accounts, plans and limits, audit trail
+    /// Administer the server: database, accounts, plans and limits, billing, audit trail
     #[command(subcommand)]
     Admin(admin::AdminArgs),
     /// Check what this computer supports, what is missing, and how to fix it

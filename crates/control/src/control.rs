@@ -20,23 +20,26 @@ use pandastack_wire_fleet::{Caller, ControlPort, Credential, HostPort, PreviewGr
 use tokio::sync::mpsc;
 
 use crate::{
-    app::{CredentialCache, PreviewSigner, Promotions, ReconcileRequest, TermLocks, host_name, take_host_lease},
+    app::{
+        CredentialCache, PreviewSigner, Promotions, ReconcileRequest, TermLocks, host_name, take_host_lease, taken_over,
+    },
     boots::BootHistory,
     build::{Builds, ImageClient, ImageSettings},
     door,
     hooks::{DeliveriesInFlight, WebhookSender, WebhookSettings},
     limits::{
-        ATTEMPTS_REMEMBERED, AUDIT_QUEUE_MAX, AUDIT_WAIT_MAX, FOLLOWERS_MAX, RECONCILE_QUEUE_MAX, STARTS_AT_ONCE,
+        ATTEMPTS_REMEMBERED, AUDIT_QUEUE_MAX, AUDIT_WAIT_MAX, FOLLOWERS_MAX, RECONCILE_QUEUE_MAX, SERVER_LEASE,
+        SERVER_LEASE_DROP_MAX, STARTS_AT_ONCE,
     },
-    loops::{self, UnwrittenEntry},
+    loops::{self, EndedServers, UnwrittenEntry},
     mail::{MailSettings, OutgoingMail},
     meters::Meters,
     series::AllSeries,
     settings::ControlSettings,
     sign_in::{SignIn, SignInError, SignInSettings},
-    store::{ResourceKind, Store, StoreError},
+    store::{LeaseTerm, ResourceKind, Store, StoreError},
     stripe::{self, BillingSettings},
-    turns::StartTurns,
+    turns::{HeldWorkspaces, StartTurns},
 };
 
 /// The file of the SQLite database.
@@ -89,6 +92,10 @@ pub(crate) struct RequestLocks {
     pub(crate) volumes: Arc<tokio::sync::Mutex<()>>,
     /// Taken while a sandbox starts.
     pub(crate) starts: StartTurns,
+    /// Taken while the sandboxes of a held workspace are put to sleep.
+    pub(crate) held: HeldWorkspaces,
+    /// Other servers that seem to have ended.
+    pub(crate) ended: Arc<EndedServers>,
 }
 
 /// Builds of templates, and the images that they fetch.
@@ -214,6 +221,8 @@ impl Control {
                 terms: Arc::default(),
                 volumes: Arc::default(),
                 starts: StartTurns::new(STARTS_AT_ONCE),
+                held: HeldWorkspaces::default(),
+                ended: Arc::default(),
             },
             templates: TemplateBuilding {
                 builds: Arc::new(builds),
@@ -238,6 +247,7 @@ impl Control {
             scope,
             clock,
         };
+        control.begin_lease().await.map_err(OpenError::Database)?;
         if control.host.is_here() {
             control.follow_host(unreconciled).await.map_err(OpenError::Compare)?;
         }
@@ -247,6 +257,16 @@ impl Control {
         control.scope.start("revocations", loops::follow_revocations(control.clone(), revoked));
         control.scope.start("old logins", loops::prune_access(control.clone()));
         Ok(control)
+    }
+
+    /// Shows other servers that this one runs, and starts to look for those that have ended. Before
+    /// the first request: without a lease the server would seem to have ended.
+    async fn begin_lease(&self) -> Result<(), StoreError> {
+        let term = LeaseTerm::new(self.clock.now_ns(), SERVER_LEASE);
+        self.store.take_lease(&self.store.server_lease(), term).await?;
+        self.scope.start("server lease", loops::hold_server(self.clone()));
+        self.scope.start("ended servers", loops::finish_for_ended(self.clone()));
+        Ok(())
     }
 
     /// Reconciles the rows with the host, and starts to follow its events.
@@ -362,8 +382,14 @@ impl Control {
         guard.layer(app)
     }
 
-    /// Closes the database. Requests after this fail.
+    /// Closes the database. Requests after this fail. Others may then finish what was not finished.
     pub async fn close(&self) {
+        let name = self.store.server_lease();
+        match tokio::time::timeout(SERVER_LEASE_DROP_MAX, self.store.drop_lease(&name)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "could not give up the lease of this server"),
+            Err(_) => tracing::debug!("no time to give up the lease of this server"),
+        }
         self.store.close().await;
     }
 }
@@ -414,7 +440,7 @@ impl DoorBackend for Control {
     }
 
     async fn answer_attempt(&self, attempt: &IdempotencyKey, status: u16, body: Option<&[u8]>) -> Result<(), Fault> {
-        Ok(self.store.answer_attempt(attempt, status, body).await?)
+        if self.store.answer_attempt(attempt, status, body).await? { Ok(()) } else { Err(taken_over()) }
     }
 
     async fn drop_attempt(&self, attempt: &IdempotencyKey) -> Result<(), Fault> {

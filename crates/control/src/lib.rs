@@ -22,8 +22,8 @@ mod telemetry;
 mod turns;
 
 pub use app::{
-    Accounts, AuditChains, BootstrapError, BootstrapKey, NewKey, OfflineKeyError, UserAccount, UserAccountError,
-    WorkspacePlan, WorkspacePlanError, WorkspacePlans,
+    Accounts, AuditChains, BootstrapError, BootstrapKey, DeadMeterEvents, NewKey, OfflineKeyError, RequeueReport,
+    UserAccount, UserAccountError, WorkspacePlan, WorkspacePlanError, WorkspacePlans, usage_fact,
 };
 pub use build::ImageSettings;
 pub use control::{Control, ControlPlace, OpenError};
@@ -40,7 +40,9 @@ pub use pandastack_door::{OperatorLimit, ProxyTrust, RateSettings};
 pub use pandastack_identity::{JwtSettings, OidcSettings, PasswordSettings};
 pub use pandastack_mail::{MailerError, SmtpSettings, SmtpSettingsError};
 pub use settings::ControlSettings;
-pub use sign_in::{SignInError, SignInSettings};
-pub use store::{ChainDefect, ChainLink, ChainReport, DefectKind, ListedKey, SCHEMA, StoreError};
+pub use sign_in::{AuthMode, SignInError, SignInSettings};
+pub use store::{
+    ChainDefect, ChainLink, ChainReport, DeadFilter, DeadMeterEvent, DefectKind, ListedKey, SCHEMA, StoreError,
+};
 pub use stripe::BillingSettings;
 pub use telemetry::{TelemetryError, TelemetrySettings, start as start_telemetry};

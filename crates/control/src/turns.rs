@@ -1,13 +1,18 @@
 //! Turns to start sandboxes. Only a few starts run at once. A free turn goes to the workspace with
-//! the fewest running starts, so that a busy workspace cannot starve a quiet one.
+//! the fewest running starts, so that a busy workspace cannot starve a quiet one. Also turns to put
+//! the sandboxes of held workspaces to sleep.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
+use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::WorkspaceId;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot};
+
+use crate::limits::{HELD_AT_ONCE, HELD_WAITING_MAX};
 
 /// The turns of all workspaces. Clones are the same ones.
 #[derive(Clone)]
@@ -47,6 +52,14 @@ impl StartTurns {
         self.lock().queues.entry(workspace.clone()).or_default().waiting.push_back(sender);
         self.give();
         receiver.await.expect("a sender is dropped only after it has sent")
+    }
+
+    /// Waits for a turn, but not longer than a given time. The caller has then changed nothing.
+    pub async fn take_within(&self, workspace: &WorkspaceId, time: Duration) -> Result<StartTurn, Fault> {
+        tokio::time::timeout(time, self.take(workspace)).await.map_err(|_| {
+            let text = "too many sandboxes are starting; nothing was created, try again";
+            Fault::new(FaultKind::Busy, "sandbox.start_busy", text)
+        })
     }
 
     /// Gives the free turns to those who wait.
@@ -98,6 +111,74 @@ impl Drop for StartTurn {
     }
 }
 
+/// Held workspaces whose sandboxes are put to sleep, each by one task. Clones are the same ones.
+#[derive(Clone)]
+pub struct HeldWorkspaces(Arc<HeldState>);
+
+struct HeldState {
+    /// Workspaces with a task that runs or waits.
+    begun: Mutex<HashSet<WorkspaceId>>,
+    turns: Semaphore,
+    ended: Notify,
+}
+
+/// The task of one workspace.
+pub struct HeldTask {
+    state: Arc<HeldState>,
+    workspace: WorkspaceId,
+}
+
+impl Default for HeldWorkspaces {
+    fn default() -> Self {
+        let (begun, turns) = (Mutex::default(), Semaphore::new(HELD_AT_ONCE));
+        Self(Arc::new(HeldState { begun, turns, ended: Notify::new() }))
+    }
+}
+
+impl HeldWorkspaces {
+    /// Begins the task of a workspace. `None` if it has one, or if too many wait.
+    pub fn begin(&self, workspace: &WorkspaceId) -> Option<HeldTask> {
+        let mut begun = self.0.lock();
+        let is_new = begun.len() < HELD_AT_ONCE + HELD_WAITING_MAX && begun.insert(workspace.clone());
+        is_new.then(|| HeldTask { state: self.0.clone(), workspace: workspace.clone() })
+    }
+
+    /// Waits until no task is left.
+    pub async fn idle(&self) {
+        loop {
+            let ended = self.0.ended.notified();
+            if self.0.lock().is_empty() {
+                return;
+            }
+            ended.await;
+        }
+    }
+}
+
+impl HeldTask {
+    /// Waits for the turn of the workspace. First come, first served.
+    pub async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.state.turns.acquire().await.ok()
+    }
+
+    pub fn workspace(&self) -> &WorkspaceId {
+        &self.workspace
+    }
+}
+
+impl HeldState {
+    fn lock(&self) -> MutexGuard<'_, HashSet<WorkspaceId>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for HeldTask {
+    fn drop(&mut self) {
+        self.state.lock().remove(&self.workspace);
+        self.state.ended.notify_waiters();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
@@ -138,5 +219,34 @@ mod tests {
         let turn = stays.as_mut().now_or_never().expect("whoever left is passed over");
         drop(turn);
         assert!(turns.lock().queues.is_empty(), "nothing is kept of those who are done");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_wait_ends_and_costs_nobody_a_turn() {
+        let turns = StartTurns::new(1);
+        let held = turns.take(&of("a")).await;
+        let refused = turns.take_within(&of("b"), Duration::from_secs(10)).await.err().unwrap();
+        assert_eq!((refused.kind, refused.code), (FaultKind::Busy, "sandbox.start_busy"));
+        drop(held);
+        assert!(turns.take_within(&of("b"), Duration::from_secs(10)).await.is_ok());
+        assert!(turns.lock().queues.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_held_workspace_has_one_task_and_only_some_run_at_once() {
+        let held = HeldWorkspaces::default();
+        let tasks: Vec<_> = (0..HELD_AT_ONCE).map(|n| held.begin(&of(&n.to_string())).unwrap()).collect();
+        assert!(held.begin(&of("0")).is_none());
+        let mut turns: Vec<_> = tasks.iter().map(|task| task.turn().now_or_never().flatten().unwrap()).collect();
+        let late = held.begin(&of("late")).unwrap();
+        assert!(late.turn().now_or_never().is_none());
+        turns.pop();
+        assert!(late.turn().now_or_never().is_some());
+        assert!(held.idle().now_or_never().is_none());
+        let rest: Vec<_> = (0..).map_while(|n| held.begin(&of(&format!("more {n}")))).collect();
+        assert_eq!(rest.len(), HELD_WAITING_MAX - 1, "the number of tasks is bounded");
+        drop((turns, rest, late));
+        drop(tasks);
+        held.idle().await;
     }
 }

@@ -13,7 +13,7 @@ use super::quotas::refused;
 use crate::{
     Control,
     events::SandboxEvent,
-    limits::FORK_MAX,
+    limits::{FORK_MAX, START_WAIT_MAX},
     plan,
     store::{Intent, MachineSize, ResourceKind, SandboxesAdded, StartReport},
 };
@@ -135,7 +135,13 @@ impl Control {
         let ensure =
             |child: &Intent| EnsureParams { id: child.id, generation: child.generation, spec: child.spec.clone() };
         let children = planned.iter().map(ensure).collect();
-        let turn = self.locks.starts.take(&workspace).await;
+        let turn = match self.locks.starts.take_within(&workspace, START_WAIT_MAX).await {
+            Ok(turn) => turn,
+            Err(fault) => {
+                self.undo_all(&planned).await;
+                return Err(fault);
+            }
+        };
         let asked = self.host.fork(ForkParams { parent: forks.parent, layer: forks.layer, children }).await;
         drop(turn);
         // A sleeping parent was woken by the fork.

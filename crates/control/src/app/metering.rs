@@ -25,11 +25,20 @@ use crate::{
         USAGE_KEPT,
     },
     store::{BillingAccount, ClaimParams, SandboxFact, WorkspaceHold},
+    turns::HeldTask,
 };
 
 impl Control {
-    /// Does one turn of the metering worker: reads, counts, checks budgets, queues and posts.
+    /// Does one turn of the metering worker, and waits until the sandboxes of held workspaces
+    /// sleep. The worker itself does not wait for them.
     pub async fn meter_usage(&self) -> Result<(), Fault> {
+        self.meter_turn().await?;
+        self.locks.held.idle().await;
+        Ok(())
+    }
+
+    /// Does one turn of the metering worker: reads, counts, checks budgets, queues and posts.
+    pub async fn meter_turn(&self) -> Result<(), Fault> {
         self.read_usage().await?;
         self.count_usage().await?;
         self.check_budgets().await?;
@@ -59,7 +68,8 @@ impl Control {
         loop {
             let cursor = self.store.usage_cursor().await?;
             let page = self.host.usage_facts(&cursor, USAGE_FACTS_BATCH).await?;
-            let facts: Vec<SandboxFact> = page.facts.into_iter().map(|fact| (fact.sandbox, told(&fact))).collect();
+            let facts: Vec<SandboxFact> =
+                page.facts.into_iter().map(|fact| (fact.sandbox, usage_fact(&fact))).collect();
             self.store.store_facts(&facts, &page.cursor, self.clock.now_ns()).await?;
             if !page.more || page.cursor == cursor {
                 return Ok(());
@@ -101,7 +111,7 @@ impl Control {
         self.store.put_hold(workspace, &hold).await?;
         self.alert(workspace, state, &cost.to_string()).await?;
         if is_held {
-            self.put_all_to_sleep(workspace).await?;
+            self.put_all_to_sleep(workspace);
         }
         Ok(())
     }
@@ -124,7 +134,7 @@ impl Control {
             }
         };
         let event = SandboxEvent::new(kind, self.clock.now_ns(), payload);
-        if self.store.alert_budget(workspace, &format!("{month} {word}"), &event).await?
+        if self.store.alert_budget(workspace, (&month.to_string(), word), &event).await?
             && let Err(fault) = self.mail_alert(workspace, state, cost).await
         {
             tracing::warn!(%fault, "could not mail an alert about a budget");
@@ -132,23 +142,48 @@ impl Control {
         Ok(())
     }
 
-    /// Stops what costs money in a workspace that may not cost more.
-    async fn put_all_to_sleep(&self, workspace: &WorkspaceId) -> Result<(), Fault> {
+    /// Stops what costs money in a workspace that may not cost more, in a task of its own: many
+    /// sandboxes of one workspace must not delay the metering of others.
+    fn put_all_to_sleep(&self, workspace: &WorkspaceId) {
         // The server with the host does it at its next turn.
         if !self.host.is_here() {
-            return Ok(());
+            return;
         }
-        let caller = Caller::of(workspace.clone());
-        let running = self.store.list(workspace).await?.into_iter();
+        let Some(task) = self.locks.held.begin(workspace) else { return };
+        let (control, token) = (self.clone(), self.scope.token());
+        self.scope.start("hold a workspace", async move {
+            tokio::select! {
+                () = token.cancelled() => {}
+                () = control.sleep_through(&task) => {}
+            }
+        });
+    }
+
+    async fn sleep_through(&self, task: &HeldTask) {
+        let Some(_turn) = task.turn().await else { return };
+        let workspace = task.workspace();
+        let running = match self.store.list(workspace).await {
+            Ok(found) => found.into_iter(),
+            Err(error) => {
+                tracing::warn!(workspace = workspace.0, %error, "could not list the sandboxes of a held workspace");
+                return;
+            }
+        };
         let running = running.filter(|intent| matches!(intent.state, SandboxState::Running | SandboxState::Paused));
+        let caller = Caller::of(workspace.clone());
         stream::iter(running.map(|intent| intent.id))
             .for_each_concurrent(CAP_SLEEPS_AT_ONCE, async |id| {
+                // The hold may have ended in between.
+                match self.store.workspace_hold(workspace).await {
+                    Ok(hold) if hold.code.is_empty() => return,
+                    Ok(_) => {}
+                    Err(error) => return tracing::warn!(%error, "could not find out whether a workspace is held"),
+                }
                 if let Err(fault) = self.sleep(&caller, id).await {
                     tracing::warn!(sandbox = %id, %fault, "could not hibernate a sandbox above its budget");
                 }
             })
             .await;
-        Ok(())
     }
 
     /// Queues the usage of a workspace up to the last hour that is complete.
@@ -232,7 +267,7 @@ impl Control {
 }
 
 /// Takes over a fact of a host.
-fn told(fact: &MachineFact) -> UsageFact {
+pub fn usage_fact(fact: &MachineFact) -> UsageFact {
     UsageFact {
         epoch: fact.epoch,
         sequence: fact.sequence,

@@ -36,14 +36,24 @@ pub async fn finish(control: &Control) -> Result<(), StoreError> {
             }
         }
     }
-    take_back(control).await
+    for server in control.store.own_names() {
+        take_back(control, server).await?;
+    }
+    end_builds(control).await
 }
 
-/// Removes the results of interrupted requests that had an idempotency key. Their callers got no
-/// response and will repeat the request. Then fails interrupted builds and releases their
-/// resources.
-async fn take_back(control: &Control) -> Result<(), StoreError> {
-    for (attempt, made) in control.store.unfinished_attempts().await? {
+/// Removes the results of a server's interrupted requests that had an idempotency key. Their
+/// callers got no response and will repeat the request. Requests of a running server are left
+/// alone.
+pub async fn take_back(control: &Control, server: &str) -> Result<(), StoreError> {
+    for attempt in control.store.unfinished_attempts(server).await? {
+        let here = (control.clock.now_ns(), control.host.is_here());
+        let Some(made) = control.store.take_over_attempt(&attempt, server, here).await? else { continue };
+        tracing::info!(
+            server,
+            workspace = attempt.workspace.0,
+            "undoing an interrupted request of a server that ended"
+        );
         let mut clean = true;
         if made.iter().any(|(kind, _)| *kind == ResourceKind::InGuest) {
             // The result may exist in the guest under a name that only the lost response had. A
@@ -61,6 +71,11 @@ async fn take_back(control: &Control) -> Result<(), StoreError> {
             control.store.drop_attempt(&attempt).await?;
         }
     }
+    Ok(())
+}
+
+/// Fails interrupted builds and releases their resources.
+async fn end_builds(control: &Control) -> Result<(), StoreError> {
     for build in control.store.unfinished_builds().await? {
         control.store.fail_build(build.id, CUT_OFF, control.clock.now_ns()).await?;
         match control.templates.builds.logs.begin(build.id).await {

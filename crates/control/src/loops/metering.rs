@@ -23,7 +23,7 @@ pub async fn meter(control: Control) {
         if !lease.keep(&control).await {
             continue;
         }
-        if let Err(fault) = control.meter_usage().await {
+        if let Err(fault) = control.meter_turn().await {
             tracing::warn!(%fault, detail = fault.detail, "could not meter usage; trying again");
         }
         let now_ns = control.clock.now_ns();

@@ -9,14 +9,16 @@ mod lease;
 mod listen;
 mod metering;
 mod sample;
+mod servers;
 mod trail;
 
 pub use access::{follow_revocations, prune_access};
 pub use compare::{catch_up, compare};
 pub use deliver::deliver;
-pub use finish::finish;
+pub use finish::{finish, take_back};
 pub use lease::hold_host;
 pub use listen::listen;
 pub use metering::meter;
 pub use sample::sample;
+pub use servers::{EndedServers, finish_for_ended, hold_server};
 pub use trail::{UnwrittenEntry, prune, write_trail};

@@ -25,7 +25,7 @@ pub struct BillingAccount {
     pub budget: Option<StoredBudget>,
     /// The last hour whose usage is in a meter event. `None` if there is no account.
     pub enqueued: Option<UtcHour>,
-    /// Month and state of the last alert.
+    /// The month of the last alert, and the states for which there was one.
     pub alerted: String,
 }
 
@@ -103,7 +103,10 @@ impl Store {
         let text = budget.map(|budget| serde_json::to_string(budget).expect("a budget is always JSON"));
         let mut tx = self.begin_in(workspace, "begin a budget").await?;
         open_account(&mut tx, workspace, now_ns).await?;
-        query("UPDATE billing_account SET budget = ?, alerted = '' WHERE workspace = ?")
+        // A changed budget has alerts of its own.
+        let sql = "UPDATE billing_account SET budget = ?1, alerted = CASE WHEN budget = ?1 THEN alerted ELSE '' END
+                   WHERE workspace = ?2";
+        query(sql)
             .bind(text.unwrap_or_default())
             .bind(&workspace.0)
             .execute(&mut tx)
@@ -117,20 +120,23 @@ impl Store {
     pub async fn alert_budget(
         &self,
         workspace: &WorkspaceId,
-        alert: &str,
+        (month, state): (&str, &str),
         event: &SandboxEvent,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin_in(workspace, "begin a budget alert").await?;
         open_account(&mut tx, workspace, event.at_ns).await?;
-        let changed = query("UPDATE billing_account SET alerted = ?1 WHERE workspace = ?2 AND alerted <> ?1")
-            .bind(alert)
+        let alerted: String = query_scalar("SELECT alerted FROM billing_account WHERE workspace = ?")
+            .bind(&workspace.0)
+            .fetch_one(&mut tx)
+            .await
+            .map_err(failed("find budget alerts"))?;
+        let Some(alerted) = with_alert(&alerted, month, state) else { return Ok(false) };
+        query("UPDATE billing_account SET alerted = ? WHERE workspace = ?")
+            .bind(alerted)
             .bind(&workspace.0)
             .execute(&mut tx)
             .await
             .map_err(failed("record a budget alert"))?;
-        if changed == 0 {
-            return Ok(false);
-        }
         let posted = post_in(&mut tx, workspace, event).await?;
         tx.commit().await.map_err(failed("commit a budget alert"))?;
         self.wake(posted);
@@ -239,6 +245,15 @@ impl Store {
             .map_err(failed("find the workspace of an org"))?;
         Ok(found.map(WorkspaceId))
     }
+}
+
+/// Adds an alert to those of its month. `None` if there was one for this state.
+fn with_alert(alerted: &str, month: &str, state: &str) -> Option<String> {
+    let mut words = alerted.split_whitespace();
+    if words.next() != Some(month) {
+        return Some(format!("{month} {state}"));
+    }
+    words.all(|word| word != state).then(|| format!("{alerted} {state}"))
 }
 
 type AccountColumns = (String, String, String, i64, String);

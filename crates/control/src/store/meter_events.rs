@@ -15,6 +15,29 @@ pub struct ClaimedEvent {
     pub row: ClaimedRow,
 }
 
+/// An event that is not sent any more unless the operator queues it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadMeterEvent {
+    pub workspace: String,
+    pub identifier: String,
+    /// The last hour of the usage.
+    pub hour: UtcHour,
+    /// Micro-dollars.
+    pub value: u64,
+    /// Stable code.
+    pub reason: String,
+    pub text: String,
+    pub row: ClaimedRow,
+}
+
+/// Which dead events are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeadFilter {
+    All,
+    Workspace(String),
+    Identifier(String),
+}
+
 /// How many events wait, and how many need the operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeterQueue {
@@ -168,6 +191,43 @@ impl Store {
         Ok(MeterQueue { pending: from_sql(all - dead), dead: from_sql(dead) })
     }
 
+    /// Lists dead events, the oldest first.
+    pub async fn dead_meter_events(&self, filter: &DeadFilter) -> Result<Vec<DeadMeterEvent>, StoreError> {
+        let (and, of) = match filter {
+            DeadFilter::All => ("", None),
+            DeadFilter::Workspace(workspace) => (" AND workspace = ?", Some(workspace)),
+            DeadFilter::Identifier(identifier) => (" AND identifier = ?", Some(identifier)),
+        };
+        let sql = format!(
+            "SELECT * FROM pending_meter_events WHERE posted_at_s IS NULL AND dead IS NOT NULL{and}
+             ORDER BY hour, identifier"
+        );
+        let mut dead = query_built(sql);
+        if let Some(of) = of {
+            dead = dead.bind(of);
+        }
+        let rows = dead.fetch_all(&self.database).await.map_err(failed("list dead meter events"))?;
+        rows.iter().map(read_dead).collect()
+    }
+
+    /// Queues a dead event again. Returns false if it is not the same any more.
+    pub async fn requeue_meter_event(&self, dead: &DeadMeterEvent) -> Result<bool, StoreError> {
+        let next = dead.row.requeued();
+        let sql = "UPDATE pending_meter_events SET dead = NULL, note = '', tries = ?1, key_turn = ?2,
+                       unsure_since_s = ?3, next_try_s = 0, claimed_until = 0
+                   WHERE identifier = ?4 AND key_turn = ?5 AND dead IS NOT NULL AND posted_at_s IS NULL";
+        let queued = query(sql)
+            .bind(i64::from(next.tries))
+            .bind(i64::from(next.key_turn))
+            .bind(next.unsure_since_s.map(to_sql))
+            .bind(&dead.identifier)
+            .bind(i64::from(dead.row.key_turn))
+            .execute(&self.database)
+            .await
+            .map_err(failed("queue a meter event again"))?;
+        Ok(queued > 0)
+    }
+
     /// Removes posted events of months before a moment.
     pub async fn prune_meter_events(&self, before_ns: u64) -> Result<(), StoreError> {
         query("DELETE FROM pending_meter_events WHERE posted_at_s IS NOT NULL AND hour < ?")
@@ -177,6 +237,20 @@ impl Store {
             .map(drop)
             .map_err(failed("remove old meter events"))
     }
+}
+
+fn read_dead(row: &DatabaseRow) -> Result<DeadMeterEvent, StoreError> {
+    let ClaimedEvent { event, row: claimed } = read(row)?;
+    let hour: i64 = column(row, "hour")?;
+    Ok(DeadMeterEvent {
+        workspace: column(row, "workspace")?,
+        identifier: event.identifier,
+        hour: UtcHour::of(from_sql(hour).saturating_mul(HOUR_NS)),
+        value: event.value,
+        reason: column(row, "dead")?,
+        text: column(row, "note")?,
+        row: claimed,
+    })
 }
 
 fn read(row: &DatabaseRow) -> Result<ClaimedEvent, StoreError> {

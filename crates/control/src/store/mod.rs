@@ -33,7 +33,7 @@ mod webhooks;
 
 use std::sync::Arc;
 
-pub use attempts::ResourceKind;
+pub use attempts::{EndedServer, ResourceKind};
 pub use billing::{BillingAccount, StoredBudget, StripeEventEffect, WorkspaceHold};
 pub use builds::{BuildAdded, BuildResource, BuildRow, BuildStatus};
 pub use chain::{ChainLink, ChainedEntry};
@@ -44,7 +44,7 @@ pub use keys::{KeyAdded, KeyLimits, KeyRevoked, KeyRow, LastKey, ListedKey, OPER
 pub use leases::{HOST_LEASE_NAME, LeaseTerm};
 pub use lineage::FamilyMember;
 pub use logins::{LoginCode, OidcLogin};
-pub use meter_events::{ClaimParams, MeterQueue};
+pub use meter_events::{ClaimParams, DeadFilter, DeadMeterEvent, MeterQueue};
 pub use orgs::{MemberChange, MemberChanged, MemberRow, NewOrg, OrgAdded, OrgRow};
 use pandastack_database::{
     Database, DatabaseAddress, DatabaseError, MigrateError, PoolSettings, Transaction, WriteLock,
@@ -65,7 +65,7 @@ use tokio::sync::Notify;
 pub use trail::{AuditCursor, AuditFilter};
 pub use usage::SandboxFact;
 pub use usage_reports::{UsageSlice, UsageSplit};
-pub use users::{AccountLink, ProviderIdentity, SessionRow, UserAdded, UserOrder, UserRow};
+pub use users::{AccountLink, ProviderIdentity, STUB_USER, SessionRow, UserAdded, UserOrder, UserRow};
 pub use verify::{ChainDefect, ChainReport, DefectKind};
 pub use volumes::{UnfinishedOperation, VolumeAdded, VolumeBytes, VolumeRow};
 pub use webhooks::{WebhookAdded, WebhookRow, WebhookSecret};

@@ -19,5 +19,6 @@ pub const SCHEMA: Schema = Schema {
         include_str!("0012_audit_chain.sql"),
         include_str!("0013_plans.sql"),
         include_str!("0014_billing.sql"),
+        include_str!("0015_attempt_servers.sql"),
     ],
 };

@@ -186,6 +186,59 @@ async fn after_a_crash_a_webhook_is_taken_back_and_what_is_in_a_guest_is_not_mad
     }
 }
 
+#[tokio::test]
+async fn a_request_that_another_server_has_taken_over_is_not_answered() {
+    let rig = Rig::start().await;
+    let database = rig.database().await;
+    let body = json!({"template": "mini"});
+    // Once a request that fails, and once one that succeeds.
+    for late in [false, true] {
+        rig.host.gate.close();
+        let key = if late { "late" } else { "early" };
+        let taken = async {
+            wait_for("the request is begun", || async {
+                let sql = "SELECT COUNT(*) FROM attempt_made WHERE key = ?";
+                query_scalar::<i64>(sql).bind(key).fetch_one(&database).await.unwrap() == 1
+            })
+            .await;
+            let done = query("UPDATE attempt SET server = 'another' WHERE key = ?").bind(key).execute(&database).await;
+            assert_eq!(done.unwrap(), 1);
+            if !late {
+                rig.host.fail_next("ensure", Fault::new(FaultKind::Busy, "host.full", "no compute capacity available"));
+            }
+            rig.host.gate.let_through(1);
+        };
+        let (answered, ()) = tokio::join!(keyed(&rig, "/v1/sandboxes", key, body.clone()), taken);
+        let (status, _, said) = read(answered).await;
+        match late {
+            true => assert_eq!((status, &said["code"]), (409, &json!("idempotency.answer_lost")), "{said}"),
+            false => assert_eq!((status, &said["code"]), (503, &json!("host.full")), "{said}"),
+        }
+        let (status, _, said) = read(keyed(&rig, "/v1/sandboxes", key, body.clone()).await).await;
+        assert_eq!((status, &said["code"]), (409, &json!("idempotency.in_flight")), "it is the other server's: {said}");
+    }
+    database.close().await;
+}
+
+#[tokio::test]
+async fn a_request_of_an_earlier_version_is_taken_back_at_the_next_start() {
+    let rig = Rig::start().await;
+    let body = json!({"url": "https://receiver.example/", "events": ["*"]});
+    let (_, _, first) = read(keyed(&rig, "/v1/webhooks", "k", body.clone()).await).await;
+    unanswer(&rig, "k", &[("webhook", first["id"].as_str().unwrap().to_owned())]).await;
+    let database = rig.database().await;
+    query("UPDATE attempt SET server = ''").execute(&database).await.unwrap();
+    database.close().await;
+    for _ in 0..4 {
+        rig.control.finish_for_ended().await.unwrap();
+    }
+    assert_eq!(read(keyed(&rig, "/v1/webhooks", "k", body.clone()).await).await.0, 409, "its server may run");
+    let rig = rig.restart_control().await;
+    let (status, replayed, again) = read(keyed(&rig, "/v1/webhooks", "k", body).await).await;
+    assert_eq!((status, replayed), (201, false), "{again}");
+    assert_eq!(rig.get("/v1/webhooks").await.1.as_array().unwrap().len(), 1);
+}
+
 /// Deletes the recorded answers and restores the notes that one request had written before.
 async fn unanswer(rig: &Rig, key: &str, made: &[(&str, String)]) {
     let database = rig.database().await;

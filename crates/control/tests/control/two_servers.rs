@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use pandastack_control::{AddressPolicy, Control, ControlPlace, OpenError, TrustRoots, WebhookSettings};
-use pandastack_database::query_scalar;
+use pandastack_database::{query, query_scalar};
 use pandastack_kit::{Clock, Scope, SystemClock};
 use pandastack_wire_fleet::{NoHost, stub::StubHost};
 use reqwest::Method;
@@ -18,7 +18,11 @@ use crate::{
 
 /// Starts a second server, without a host.
 async fn second(rig: &Rig) -> Neighbour {
-    let (scope, clock) = (Scope::new(), Arc::new(SystemClock));
+    second_at(rig, Arc::new(SystemClock)).await
+}
+
+async fn second_at(rig: &Rig, clock: Arc<dyn Clock>) -> Neighbour {
+    let scope = Scope::new();
     let place = ControlPlace::without_folder(backend::place(rig.folder.path()).await.database);
     let control = Control::open(&place, Arc::new(NoHost::default()), scope.clone(), clock).await.unwrap();
     let control = control.with_webhooks(near()).with_sign_in(sign_in()).unwrap();
@@ -219,4 +223,124 @@ async fn a_second_host_is_refused_until_the_first_one_is_gone() {
     assert!(rival(&rig, data.path(), &Scope::new(), clock).await.is_err(), "only the own lease is given up");
     gone.close(Duration::from_secs(5)).await;
     tokio::join!(other.close(), last.close(), rig.control.close());
+}
+
+/// Makes a webhook with an idempotency key.
+async fn keyed_webhook(rig: &Rig, url: &str, key: &str) -> (u16, Value) {
+    let body = json!({"url": "https://receiver.example/", "events": ["*"]});
+    answer(rig.http.post(format!("{url}/v1/webhooks")).bearer_auth(KEY).header("idempotency-key", key).json(&body))
+        .await
+}
+
+/// Changes the row of a request as if its server had not answered yet.
+async fn unanswer(rig: &Rig, key: &str, (kind, id): (&str, &Value)) {
+    let database = rig.database().await;
+    let sql = "UPDATE attempt SET status = NULL, answer = NULL WHERE key = ?";
+    assert_eq!(query(sql).bind(key).execute(&database).await.unwrap(), 1);
+    let made = query("INSERT INTO attempt_made VALUES ('default', ?, ?, ?)").bind(key).bind(kind);
+    made.bind(id.as_str().unwrap()).execute(&database).await.unwrap();
+    database.close().await;
+}
+
+async fn webhooks(rig: &Rig) -> usize {
+    rig.get("/v1/webhooks").await.1.as_array().unwrap().len()
+}
+
+#[tokio::test]
+async fn a_running_server_finishes_the_requests_of_one_that_was_killed() {
+    let clock = Arc::new(Traveller::default());
+    let (folder, host) = (tempfile::tempdir().unwrap(), Arc::new(StubHost::default()));
+    let rig = Rig::start_as(folder, host, clock.clone(), near()).await;
+    let other = second_at(&rig, clock.clone()).await;
+    let (status, first) = keyed_webhook(&rig, &other.url, "k").await;
+    assert_eq!(status, 201, "{first}");
+    unanswer(&rig, "k", ("webhook", &first["id"])).await;
+    let look = async |times: usize| {
+        rig.control.renew_server_lease().await.unwrap();
+        for _ in 0..times {
+            rig.control.finish_for_ended().await.unwrap();
+        }
+        keyed_webhook(&rig, &rig.url, "k").await
+    };
+    let in_flight = |said: (u16, Value)| {
+        assert_eq!((said.0, &said.1["code"]), (409, &json!("idempotency.in_flight")), "{}", said.1);
+    };
+    in_flight(look(5).await);
+    // The database did not answer for a while, and the neighbour renews its lease after that.
+    clock.travel(Duration::from_secs(61));
+    in_flight(look(2).await);
+    other.control.renew_server_lease().await.unwrap();
+    in_flight(look(5).await);
+    // It is killed.
+    other.scope.close(Duration::from_secs(5)).await;
+    in_flight(look(5).await);
+    clock.travel(Duration::from_secs(61));
+    in_flight(look(2).await);
+    let (status, again) = look(1).await;
+    assert_eq!(status, 201, "{again}");
+    assert_ne!(again["id"], first["id"]);
+    assert_eq!((webhooks(&rig).await, keyed_webhook(&rig, &rig.url, "k").await), (1, (201, again)));
+    let leases = "SELECT COUNT(*) FROM worker_lease WHERE name LIKE 'server/%'";
+    assert_eq!(count(&rig, leases).await, 2);
+    clock.travel(Duration::from_secs(3700));
+    look(1).await;
+    assert_eq!(count(&rig, leases).await, 1, "the lease of the dead server is removed");
+    rig.scope.close(Duration::from_secs(5)).await;
+    rig.control.close().await;
+    assert_eq!(count(&rig, leases).await, 0, "a server that stops removes its own");
+    other.control.close().await;
+}
+
+#[tokio::test]
+async fn a_restart_leaves_the_requests_of_a_running_neighbour_alone() {
+    let rig = Rig::start().await;
+    let other = second(&rig).await;
+    let (_, hook) = keyed_webhook(&rig, &other.url, "theirs").await;
+    let (_, own) = keyed_webhook(&rig, &rig.url, "own").await;
+    unanswer(&rig, "theirs", ("webhook", &hook["id"])).await;
+    unanswer(&rig, "own", ("webhook", &own["id"])).await;
+    let rig = rig.restart_control().await;
+    assert_eq!(keyed_webhook(&rig, &rig.url, "theirs").await.0, 409);
+    let (_, left) = rig.get("/v1/webhooks").await;
+    assert_eq!((left.as_array().unwrap().len(), &left[0]["id"]), (1, &hook["id"]), "only its own result is taken back");
+    // A neighbour that stops in order leaves its unfinished requests to others at once.
+    other.stop().await;
+    for _ in 0..3 {
+        rig.control.finish_for_ended().await.unwrap();
+    }
+    assert_eq!((webhooks(&rig).await, keyed_webhook(&rig, &rig.url, "theirs").await.0), (0, 201));
+}
+
+#[tokio::test]
+async fn without_a_host_only_what_needs_none_is_taken_back() {
+    let clock = Arc::new(Traveller::default());
+    let (folder, host) = (tempfile::tempdir().unwrap(), Arc::new(StubHost::default()));
+    let rig = Rig::start_as(folder, host, clock.clone(), near()).await;
+    let other = second_at(&rig, clock.clone()).await;
+    let create = async |url: &str| {
+        let request = rig.http.post(format!("{url}/v1/sandboxes")).bearer_auth(KEY).header("idempotency-key", "box");
+        answer(request.json(&json!({"template": "mini"}))).await
+    };
+    let (status, made) = create(&rig.url).await;
+    assert_eq!(status, 201, "{made}");
+    let (_, hook) = keyed_webhook(&rig, &rig.url, "hook").await;
+    unanswer(&rig, "box", ("sandbox", &made["id"])).await;
+    unanswer(&rig, "hook", ("webhook", &hook["id"])).await;
+    rig.scope.close(Duration::from_secs(5)).await;
+    clock.travel(Duration::from_secs(61));
+    for _ in 0..4 {
+        other.control.finish_for_ended().await.unwrap();
+    }
+    assert_eq!(keyed_webhook(&rig, &other.url, "hook").await.0, 201);
+    assert_eq!(create(&other.url).await.1["code"], json!("idempotency.in_flight"));
+    let path = format!("/v1/sandboxes/{}", made["id"].as_str().unwrap());
+    assert_eq!(ask(&rig, &other, KEY, Method::GET, &path).await.1["status"], json!("running"));
+    assert_eq!(rig.host.count(), 1);
+    rig.control.close().await;
+    let rig = Rig::start_as(rig.folder, rig.host, clock, near()).await;
+    assert_eq!(rig.host.count(), 0, "the host's own server takes it back");
+    let request = rig.call(Method::POST, "/v1/sandboxes").header("idempotency-key", "box");
+    assert_eq!(answer(request.json(&json!({"template": "mini"}))).await.0, 201);
+    assert_eq!(webhooks(&rig).await, 1);
+    other.stop().await;
 }

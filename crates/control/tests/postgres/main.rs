@@ -14,6 +14,8 @@ mod bodies;
 mod build_start;
 #[path = "../control/builds.rs"]
 mod builds;
+#[path = "../control/contract/mod.rs"]
+mod contract;
 mod deep;
 #[path = "../control/egress.rs"]
 mod egress;
@@ -21,6 +23,8 @@ mod egress;
 mod events;
 #[path = "../control/forks.rs"]
 mod forks;
+#[path = "../control/held.rs"]
+mod held;
 #[path = "../control/keys.rs"]
 mod keys;
 #[path = "../control/lifecycle.rs"]
@@ -65,6 +69,8 @@ mod snapshots;
 mod sso;
 #[path = "../control/states.rs"]
 mod states;
+#[path = "../control/stripe.rs"]
+mod stripe;
 #[path = "../control/two_servers.rs"]
 mod two_servers;
 #[path = "../control/volumes.rs"]
