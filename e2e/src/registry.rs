@@ -18,7 +18,8 @@ pub const PASSWORD: &str = "hush-hush-42";
 const PASSWD: &str = "ann:$2b$04$5Ce0ibWWe0nONE9qGQJOg.LKoHA15PyuZwIkQcQE1CWm0hfycquJS\n";
 
 /// Two layers: a root with a shell, and changes to it.
-const ROOT: &str = "mkdir -p usr/bin usr/lib64 usr/lib/x86_64-linux-gnu etc old/deep; ln -s usr/bin bin; ln -s /usr/lib lib; \
+const ROOT: &str = "mkdir -p usr/bin usr/lib64 usr/lib/x86_64-linux-gnu etc old/deep; ln -s usr/bin bin; ln -s \
+    /usr/lib lib; \
     ln -s usr/lib64 lib64; cp -L /bin/sh /bin/cat usr/bin/; cp -L /lib64/ld-linux-x86-64.so.2 usr/lib64/; \
     cp -L /lib/x86_64-linux-gnu/libc.so.6 usr/lib/x86_64-linux-gnu/; echo first > etc/motd; echo secret > etc/secret; \
     touch old/deep/file; ln -s ../../../../etc/shadow etc/outside";
@@ -108,7 +109,8 @@ impl LocalRegistry {
         let folder = self.folder.path().join(name);
         std::fs::create_dir(&folder).unwrap();
         let script = format!(
-            "set -e; {script}; tar --owner=0 --group=0 -cf ../{name}.tar .; gzip -k ../{name}.tar; zstd -q -19 ../{name}.tar"
+            "set -e; {script}; tar --owner=0 --group=0 -cf ../{name}.tar .; gzip -k ../{name}.tar; zstd -q -19 \
+                ../{name}.tar"
         );
         let packed = Command::new("sh").args(["-c", &script]).current_dir(&folder).status().unwrap();
         assert!(packed.success());

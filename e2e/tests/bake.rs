@@ -20,7 +20,8 @@ use pandastack_testbed::{DataFolder, TestServer, built, processes, wait_for};
 use serde_json::{Value, json};
 
 /// Counts forever in its own memory, and prints its process id.
-const COUNTER: &str = "setsid sh -c 'n=0; while :; do n=$((n+1)); echo $n > /dev/shm/next; mv /dev/shm/next /dev/shm/count; \
+const COUNTER: &str = "setsid sh -c 'n=0; while :; do n=$((n+1)); echo $n > /dev/shm/next; mv /dev/shm/next \
+    /dev/shm/count; \
                        sleep 0.05; done' > /dev/null 2>&1 < /dev/null & echo $!";
 
 #[tokio::test]

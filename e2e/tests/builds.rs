@@ -148,7 +148,8 @@ async fn a_root_file_system_is_unpacked_in_a_machine_and_booted() {
     let client = client(&server);
     let folder = tempfile::tempdir().unwrap();
     let script = "set -e; mkdir -p root/usr/bin root/usr/lib64 root/usr/lib/x86_64-linux-gnu root/etc; cd root; \
-        ln -s usr/bin bin; ln -s usr/lib lib; ln -s usr/lib64 lib64; cp -L /bin/sh usr/bin/sh; cp -L /bin/cat usr/bin/cat; \
+        ln -s usr/bin bin; ln -s usr/lib lib; ln -s usr/lib64 lib64; cp -L /bin/sh usr/bin/sh; cp -L /bin/cat \
+        usr/bin/cat; \
         cp -L /lib64/ld-linux-x86-64.so.2 usr/lib64/; cp -L /lib/x86_64-linux-gnu/libc.so.6 usr/lib/x86_64-linux-gnu/; \
         echo ours > etc/motd; ln -s ../../../../etc/shadow etc/outside; tar -czf ../root.tgz .";
     let packed = Command::new("sh").args(["-c", script]).current_dir(folder.path()).status().unwrap();
@@ -175,7 +176,8 @@ async fn a_later_stage_takes_files_from_an_earlier_one() {
     let client = client(&server);
     let dockerfile = "FROM mini AS made\nENV FROM_THERE=yes\nWORKDIR /out\n\
         RUN mkdir -p sub/deep && echo one > sub/a.txt && echo two > sub/deep/b.txt && ln -s a.txt sub/link && \
-        printf '#!/bin/sh\\necho a tool\\n' > tool && chmod 751 tool && chown 77 tool sub/a.txt && touch x.log y.log z.txt\n\
+        printf '#!/bin/sh\\necho a tool\\n' > tool && chmod 751 tool && chown 77 tool sub/a.txt && touch x.log y.log \
+        z.txt\n\
         FROM mini AS unused\nRUN exit 1\n\
         FROM made AS more\nRUN echo $FROM_THERE > /out/more\n\
         FROM mini\nCOPY --from=made /out/sub /srv/sub/\nCOPY --from=0 --chown=5:6 out/tool /usr/local/bin/tell\n\
@@ -184,8 +186,10 @@ async fn a_later_stage_takes_files_from_an_earlier_one() {
     let log = cli(&server, &["template", "logs", &made.id]);
     assert_eq!(made.status, "done", "{log}");
     let sandbox = create(&client, "staged").await;
-    let line = "cat /srv/told /logs/more; cd /srv/sub; cat link deep/b.txt; stat -c %a:%u:%g a.txt /usr/local/bin/tell; \
-        stat -c %a /tmp; ls /logs; ls -a /tmp | grep -c pandastack || true; ls /out 2>&1 | wc -l; echo ${FROM_THERE-no}";
+    let line = "cat /srv/told /logs/more; cd /srv/sub; cat link deep/b.txt; stat -c %a:%u:%g a.txt \
+        /usr/local/bin/tell; \
+        stat -c %a /tmp; ls /logs; ls -a /tmp | grep -c pandastack || true; ls /out 2>&1 | wc -l; echo \
+        ${FROM_THERE-no}";
     let said = run(&client, &sandbox.id, line).await;
     let plain = create(&client, "mini").await;
     let tmp = run(&client, &plain.id, "stat -c %a /tmp").await;

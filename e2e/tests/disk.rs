@@ -372,7 +372,8 @@ async fn a_seal_that_fails_after_the_pause_leaves_its_machine_running() {
     let mut server = TestServer::start(disk.data(), &ARGUMENTS).unwrap();
     let client = client(&server);
     let id = client.create(&plain()).await.unwrap().id;
-    let counter = "nohup sh -c 'n=0; while :; do n=$((n+1)); echo $n > /dev/shm/n.new; mv /dev/shm/n.new /dev/shm/n; sleep 0.05; done' \
+    let counter = "nohup sh -c 'n=0; while :; do n=$((n+1)); echo $n > /dev/shm/n.new; mv /dev/shm/n.new /dev/shm/n; \
+        sleep 0.05; done' \
                    > /dev/null 2>&1 & until [ -s /dev/shm/n ]; do sleep 0.05; done; echo $!";
     let process = run(&client, &id, counter).await;
     let count = async || -> u64 { run(&client, &id, "cat /dev/shm/n").await.parse().unwrap() };

@@ -193,11 +193,18 @@ async fn a_change_made_right_after_the_head_is_told() {
 async fn a_tree_with_everything_passes_both_ways_as_an_archive() {
     with_sandbox(async |bed, id| {
         let door = HttpDoor::open(bed).await;
-        let plant = "mkdir -p /srv/t/empty /srv/t/deep/er && cd /srv/t && printf 'a\\0b' > \"$(printf 'bin\\377\\376 name')\" \
-                     && ln -s deep/er link && ln -s ../../link deep/er/up && head -c 3000000 /dev/urandom > deep/er/big \
+        let plant = "mkdir -p /srv/t/empty /srv/t/deep/er && cd /srv/t && printf 'a\\0b' > \"$(printf 'bin\\377\\376 \
+            name')\" \
+                     && ln -s deep/er link && ln -s ../../link deep/er/up && head -c 3000000 /dev/urandom > \
+                     deep/er/big \
                      && chmod 4751 deep/er/big && echo x > $(printf 'n%.0s' $(seq 180))";
         assert_eq!(bed.sh(id, plant).await.unwrap(), (String::new(), 0));
-        let sums = |root: &str| format!("cd {root} && find . -type f -print0 | sort -z | xargs -0 sha256sum; find . | sort; find . -type l | sort | xargs -n1 readlink; stat -c %a deep/er/big");
+        let sums = |root: &str| {
+            format!(
+                "cd {root} && find . -type f -print0 | sort -z | xargs -0 sha256sum; find . | \
+            sort; find . -type l | sort | xargs -n1 readlink; stat -c %a deep/er/big"
+            )
+        };
         let expected = bed.out(id, &sums("/srv/t")).await;
         let response = door.call(Method::GET, id, "/fs/tar?path=/srv/t").send().await.unwrap();
         assert_eq!(response.headers()["content-type"], "application/x-tar");
@@ -230,7 +237,8 @@ async fn an_evil_archive_writes_nothing_outside() {
             "add('link', tarfile.SYMTYPE, '/etc')",
             "add('link', tarfile.SYMTYPE, '../..')",
             "add('link', tarfile.LNKTYPE, '/etc/hostname')",
-            "add('d', tarfile.DIRTYPE); add('d/l', tarfile.SYMTYPE, '..'); add('e', tarfile.SYMTYPE, 'd/l/..'); add('e/evil', data=b'x')",
+            "add('d', tarfile.DIRTYPE); add('d/l', tarfile.SYMTYPE, '..'); add('e', tarfile.SYMTYPE, 'd/l/..'); \
+                add('e/evil', data=b'x')",
             "add('device', tarfile.CHRTYPE)",
         ] {
             let ask = pandastack_wire_fleet::ExecParams {

@@ -6,6 +6,7 @@
 
 mod agent;
 mod bake;
+mod billing;
 mod builds;
 mod conformance_qemu;
 mod contradictions;

@@ -242,7 +242,8 @@ impl Bed {
     /// queues five connections and drops more.
     async fn with_files(&self) -> Sandbox {
         let sandbox = self.create().await;
-        let serve = "mkdir -p /srv/site/docs && cd /srv/site && echo hello from a > docs/a.txt && echo no > secret.txt && \
+        let serve = "mkdir -p /srv/site/docs && cd /srv/site && echo hello from a > docs/a.txt && echo no > \
+            secret.txt && \
                      { setsid python3 -c 'import http.server as http; \
                        http.ThreadingHTTPServer.request_queue_size = 128; \
                        http.ThreadingHTTPServer((\"\", 8000), http.SimpleHTTPRequestHandler).serve_forever()' \

@@ -88,7 +88,8 @@ async fn count(bed: &Bed, id: SandboxId, what: &str) -> String {
 async fn two_readers_re_attach_without_loss_or_repeats() {
     with_sandbox(async |bed, id| {
         let door = HttpDoor::open(bed).await;
-        let line = "n=0; while [ $n -lt 40 ]; do n=$((n+1)); echo line $n é; [ -e /tmp/go ] || sleep 0.1; done; echo bad >&2; exit 7";
+        let line = "n=0; while [ $n -lt 40 ]; do n=$((n+1)); echo line $n é; [ -e /tmp/go ] || sleep 0.1; done; echo \
+            bad >&2; exit 7";
         let process = spawn(&door, id, json!({"cmd": line, "tag": "numbers"})).await;
         let expected: String = (1..=40).map(|n| format!("line {n} é\n")).collect();
         let mut first = follow(&door, id, &process, 0).await;

@@ -199,7 +199,9 @@ async fn commands_share_a_socket() {
 
         // Each waits for the other, so they can end only if they run in parallel.
         peer.say(json!({"id": "a", "cmd": "mkfifo /tmp/p /tmp/q 2>/dev/null; echo ping > /tmp/p; cat /tmp/q"})).await;
-        peer.say(json!({"id": "b", "cmd": "while [ ! -p /tmp/q ]; do sleep 0.05; done; cat /tmp/p; echo pong > /tmp/q"})).await;
+        peer.say(json!({"id": "b", "cmd": "while [ ! -p /tmp/q ]; do sleep 0.05; done; cat /tmp/p; echo pong > \
+            /tmp/q"}))
+            .await;
         let (mut said, mut ends) = (json!({"a": "", "b": ""}), 0);
         while ends < 2 {
             let frame = peer.frame().await;
@@ -214,12 +216,15 @@ async fn commands_share_a_socket() {
         }
         assert_eq!(said, json!({"a": "pong\n", "b": "ping\n"}));
 
-        peer.say(json!({"id": "1", "cmd": "cat; pwd; echo $A; id -un", "stdin": true, "cwd": "/tmp", "env": {"A": "1"}, "user": "nobody"}))
+        peer.say(json!({"id": "1", "cmd": "cat; pwd; echo $A; id \
+            -un", "stdin": true, "cwd": "/tmp", "env": {"A": "1"}, "user": "nobody"}))
             .await;
         peer.say(json!({"id": "1", "stdin": "in\n", "stdin_close": true})).await;
         assert_eq!(peer.until_end("1").await, ("in\n/tmp\n1\nnobody\n".to_owned(), json!({"id": "1", "exit": 0})));
 
-        peer.say(json!({"id": "1", "cmd": "trap 'echo caught; exit 5' TERM; echo up; while :; do sleep 0.05; done"})).await;
+        peer.say(json!({"id": "1", "cmd": "trap 'echo caught; exit 5' TERM; echo up; while :; do sleep 0.05; \
+            done"}))
+            .await;
         assert_eq!(peer.frame().await["data"], "up\n");
         peer.say(json!({"id": "1", "signal": "TERM"})).await;
         // The shell may also report the killed sleep.

@@ -38,7 +38,8 @@ class Say(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_): pass
 http.server.HTTPServer((\"0.0.0.0\", 8000), Say).serve_forever()
 ' > /tmp/counter.log 2>&1 &
-for i in $(seq 100); do python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8000\").read().decode())' 2>/dev/null && break; sleep 0.1; done";
+for i in $(seq 100); do python3 -c 'import urllib.request as u; \
+print(u.urlopen(\"http://127.0.0.1:8000\").read().decode())' 2>/dev/null && break; sleep 0.1; done";
 
 async fn count(bed: &Bed, id: SandboxId) -> u64 {
     let asked = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8000\").read().decode())'";

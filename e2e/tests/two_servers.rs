@@ -3,21 +3,17 @@
 
 use std::{path::Path, time::Duration};
 
-use pandastack_database::{Database, DatabaseAddress, PoolSettings, PostgresUrl, query_built, server::SHARED};
+use pandastack_database::{DatabaseAddress, server::shared_schema};
 use pandastack_testbed::TestServer;
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
 /// Makes a schema of this test's own, and returns the address of the database with it.
-async fn own_schema() -> String {
-    let shared = std::env::var(SHARED).unwrap_or_else(|_| panic!("{SHARED} is not set; use scripts/test"));
-    let schema = format!("e2e_two_servers_{}", std::process::id());
-    let (long, url) = (Duration::from_secs(30), shared.parse::<PostgresUrl>().unwrap());
-    let settings = PoolSettings { connections_max: 1, busy_max: long, statement_max: long };
-    let database = Database::open(&DatabaseAddress::Server(url), settings).await.unwrap();
-    query_built(format!("CREATE SCHEMA {schema}")).execute(&database).await.unwrap();
-    database.close().await;
-    format!("{shared}?options=-c%20search_path%3D{schema}")
+async fn own_schema(folder: &Path) -> String {
+    match shared_schema(folder).await.unwrap() {
+        DatabaseAddress::Server(url) => url.expose().to_owned(),
+        DatabaseAddress::File(file) => panic!("{} is no server", file.display()),
+    }
 }
 
 fn start(data: &Path, database: &str, flags: &[&str]) -> anyhow::Result<TestServer> {
@@ -51,7 +47,7 @@ async fn either_of_two_servers_is_killed_and_the_other_answers() {
     for data in [&data, &third] {
         std::fs::create_dir(data).unwrap();
     }
-    let database = own_schema().await;
+    let database = own_schema(folder.path()).await;
     let mut first = start(&data, &database, &[]).unwrap();
     let mut second = start(&none, &database, &["--no-host"]).unwrap();
     assert!(!none.exists(), "it needs no data folder");

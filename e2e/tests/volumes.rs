@@ -29,16 +29,36 @@ async fn fsynced_data_survives_the_kill_of_its_machine() {
             let (first, second) = (volume(bed).await, volume(bed).await);
             let mounts = [writer(first, "/data"), writer(second, "/srv/deep/er")];
             let id = create(bed, &mounts).await.unwrap().id;
-            assert_eq!(said(bed, id, "awk '$2 ~ /data|deep/ {print $1, $2, $3}' /proc/mounts").await, "/dev/vdb /data ext4\n/dev/vdc /srv/deep/er ext4\n");
-            said(bed, id, "echo one | dd of=/data/file conv=fsync; mkdir /srv/deep/er/x; seq 100000 | dd of=/srv/deep/er/x/two conv=fsync").await;
+            assert_eq!(
+                said(bed, id, "awk '$2 ~ /data|deep/ {print $1, $2, $3}' /proc/mounts").await,
+                "/dev/vdb /data \
+                ext4\n/dev/vdc /srv/deep/er ext4\n"
+            );
+            said(
+                bed,
+                id,
+                "echo one | dd of=/data/file conv=fsync; mkdir /srv/deep/er/x; seq 100000 | dd \
+                of=/srv/deep/er/x/two conv=fsync",
+            )
+            .await;
             kill_machine(bed, id).await;
-            let free = async || bed.host.volumes().await.unwrap().iter().all(|view| view.users.is_empty()).then_some(());
+            let free =
+                async || bed.host.volumes().await.unwrap().iter().all(|view| view.users.is_empty()).then_some(());
             wait_for("the dead sandbox let its volumes go", PATIENCE, free).await;
             // The journal is not replayed yet, so a reader might miss data in it.
             let fault = create(bed, &[reader(first, "/data")]).await.unwrap_err();
             assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.unfinished"), "{fault}");
             let again = create(bed, &[writer(second, "/elsewhere"), writer(first, "/data")]).await.unwrap().id;
-            assert_eq!(said(bed, again, "cat /data/file; tail -1 /elsewhere/x/two; seq 100000 | cmp - /elsewhere/x/two").await, "one\n100000\n");
+            assert_eq!(
+                said(
+                    bed,
+                    again,
+                    "cat /data/file; tail -1 /elsewhere/x/two; seq 100000 | cmp - \
+                /elsewhere/x/two"
+                )
+                .await,
+                "one\n100000\n"
+            );
             bed.host.remove(again).await.unwrap();
             let reading = create(bed, &[reader(first, "/data")]).await.unwrap().id;
             assert_eq!(said(bed, reading, "cat /data/file").await, "one\n");
@@ -279,7 +299,8 @@ async fn a_sleeper_wakes_with_its_volume_as_it_was_and_as_large_as_it_is() {
         async |bed| {
             let own = volume(bed).await;
             let id = create(bed, &[writer(own, "/data")]).await.unwrap().id;
-            let program = "(while :; do date >> /data/log; sleep 0.1; done) > /dev/null 2>&1 < /dev/null & echo kept > /data/file";
+            let program = "(while :; do date >> /data/log; sleep 0.1; done) > /dev/null 2>&1 < /dev/null & echo kept \
+                > /data/file";
             said(bed, id, program).await;
             for round in 0..3 {
                 bed.host.sleep(id).await.unwrap();

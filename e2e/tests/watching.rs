@@ -43,7 +43,8 @@ async fn a_console_is_read_and_followed_through_sleep_to_the_end() {
     until(&mut lines, "third").await;
     assert_eq!(client.logs(&id, Some(2)).await.unwrap(), "second\nthird\n");
 
-    let cut = "i=0; while [ $i -lt 40 ]; do head -c 32768 /dev/zero | tr '\\0' x | fold -w 127; i=$((i+1)); done > /dev/console; echo > /dev/console";
+    let cut = "i=0; while [ $i -lt 40 ]; do head -c 32768 /dev/zero | tr '\\0' x | fold -w 127; i=$((i+1)); done > \
+        /dev/console; echo > /dev/console";
     run(&client, &id, cut).await;
     say(&client, &id, "after the flood").await;
     until(&mut lines, "after the flood").await;

@@ -117,7 +117,8 @@ impl Received {
         let page = include_str!("../../docs/webhooks.md");
         let code = page.split_once("```python\n").unwrap().1.split_once("```").unwrap().0;
         let script = format!(
-            "{code}\nimport sys\nask = json.load(sys.stdin)\nprint(verify(ask['secret'], ask['headers'], ask['body'].encode(), 86400))"
+            "{code}\nimport sys\nask = json.load(sys.stdin)\nprint(verify(ask['secret'], ask['headers'], \
+                ask['body'].encode(), 86400))"
         );
         let mut command = Command::new("python3");
         command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -116,7 +116,8 @@ mod tests {
         let difference = page.lines().zip(said.lines()).find(|(page, said)| page != said);
         assert!(
             page == said,
-            "docs/configuration.md is stale; write it with `pandastack docs configuration > docs/configuration.md`. First \
+            "docs/configuration.md is stale; write it with `pandastack docs configuration > docs/configuration.md`. \
+                First \
              difference: {difference:?}"
         );
     }

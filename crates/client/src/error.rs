@@ -75,7 +75,7 @@ impl ClientError {
     pub(crate) fn refused(status: StatusCode, body: &[u8]) -> Self {
         let status_code = status.as_u16();
         match serde_json::from_slice::<ErrorBody>(body) {
-            Ok(ErrorBody { error, code, request_id, detail }) => {
+            Ok(ErrorBody { error, code, request_id, detail, .. }) => {
                 let text = match detail {
                     Some(detail) => format!("{error}: {detail}"),
                     None => error,

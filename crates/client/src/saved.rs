@@ -2,13 +2,13 @@
 //! the login replaced. The file is readable by its owner only.
 
 use std::{
-    fs::{self, DirBuilder, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
 };
 
-use pandastack_kit::Secret;
+use pandastack_kit::{Secret, replace_private};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -131,24 +131,11 @@ fn is_session(token: &str) -> bool {
     token.starts_with(SESSION_PREFIX)
 }
 
-/// Writes a file that only its owner may read. Follows no link.
+/// Writes a file that only its owner may read, in a folder that may be missing.
 fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-    name.push(".new");
-    let fresh = path.with_file_name(name);
-    // Left by a killed process, or placed as a trap. It is never written through.
-    match fs::remove_file(&fresh) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-    let written = file.write_all(contents).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&fresh, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&fresh);
-    }
-    written
+    replace_private(path, contents)
 }
 
 #[cfg(test)]

@@ -74,8 +74,10 @@ fn grouped<'a>(
 }
 
 fn render(boot: &BootRecord) -> BootSample {
+    let time = rfc3339(boot.at_ns);
     BootSample {
-        time: rfc3339(boot.at_ns),
+        ts: time.clone(),
+        time,
         sandbox_id: boot.sandbox.to_string(),
         template: boot.template.clone(),
         boot_mode: public_boot_mode(&boot.mode).to_owned(),

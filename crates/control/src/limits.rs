@@ -56,6 +56,9 @@ pub const DATABASE_STATEMENT_MAX: Duration = Duration::from_secs(30);
 pub const CHANGE_MAX: Duration = Duration::from_secs(25);
 /// Timeout of a fork with all its children. After it every child is removed again.
 pub const FORK_MAX: Duration = Duration::from_secs(25);
+/// How long a create or a fork waits for its turn to start. After it nothing was created.
+pub const START_WAIT_MAX: Duration = Duration::from_secs(15);
+const _: () = assert!(START_WAIT_MAX.as_secs() < FORK_MAX.as_secs(), "a fork that had to wait has time left");
 const _: () = assert!(CHANGE_MAX.as_secs() < 30 && FORK_MAX.as_secs() < 30, "published clients give up after 30 s");
 /// Timeout of a snapshot. Published clients wait 180 s.
 pub const SNAPSHOT_MAX: Duration = Duration::from_secs(170);
@@ -246,6 +249,18 @@ const _: () = assert!(
 /// and how often it gives one.
 pub const HOST_LEASE: Duration = Duration::from_secs(60);
 pub const HOST_LEASE_EVERY: Duration = Duration::from_secs(20);
+/// How long a server counts as running without a sign of life, how often it gives one, and when it
+/// tries again after a failure. Leases of ended servers are removed after a while.
+pub const SERVER_LEASE: Duration = Duration::from_secs(60);
+pub const SERVER_LEASE_EVERY: Duration = Duration::from_secs(20);
+pub const SERVER_LEASE_RETRY: Duration = Duration::from_secs(2);
+pub const SERVER_LEASE_KEPT: Duration = Duration::from_secs(3600);
+/// How long a shutdown waits until the lease is removed.
+pub const SERVER_LEASE_DROP_MAX: Duration = Duration::from_secs(2);
+/// How often in a row a server must be found without a lease before others finish its requests, and
+/// how many such servers are found at once.
+pub const ENDED_LOOKS: u32 = 3;
+pub const ENDED_SERVERS_MAX: u64 = 100;
 
 /// Spans that wait to be sent to a collector; later ones are dropped and counted. Then the spans
 /// in one batch, and how long the first of them waits for others.
@@ -334,3 +349,7 @@ pub const STRIPE_EVENTS_KEPT: Duration = Duration::from_secs(35 * 24 * 3600);
 pub const BUDGET_USD_MAX: f64 = 1_000_000_000.0;
 /// Sandboxes of a workspace that are put to sleep at once when its budget is used up.
 pub const CAP_SLEEPS_AT_ONCE: usize = 4;
+/// Workspaces whose sandboxes are put to sleep at once, and how many more wait for that. Others are
+/// found again in the next turn of the worker.
+pub const HELD_AT_ONCE: usize = 8;
+pub const HELD_WAITING_MAX: usize = 1024;

@@ -6,9 +6,13 @@ use std::{fmt, sync::atomic::Ordering};
 use pandastack_door::RequestMeters;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
+
+/// Seconds until a sandbox answers. The smallest are for standby machines, the largest for cold
+/// starts on a slow host.
+const BOOT_BUCKETS: [f64; 10] = [0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ModeLabel {
@@ -16,8 +20,19 @@ struct ModeLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StatusLabel {
-    status: String,
+struct BootModeLabel {
+    boot_mode: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CreateLabels {
+    result: &'static str,
+    boot_mode: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabel {
+    state: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -31,7 +46,9 @@ pub struct Meters {
     /// Counted by the front door.
     pub requests: RequestMeters,
     boots: Family<ModeLabel, Counter>,
-    sandboxes: Family<StatusLabel, Gauge>,
+    boot_durations: Family<BootModeLabel, Histogram>,
+    creates: Family<CreateLabels, Counter>,
+    sandboxes: Family<StateLabel, Gauge>,
     machines: Family<OfLabel, Gauge>,
     bytes: Family<OfLabel, Gauge>,
     resident: Gauge,
@@ -59,6 +76,8 @@ impl Default for Meters {
         let meters = Self {
             requests: RequestMeters::default(),
             boots: Family::default(),
+            boot_durations: Family::new_with_constructor(|| Histogram::new(BOOT_BUCKETS)),
+            creates: Family::default(),
             sandboxes: Family::default(),
             machines: Family::default(),
             bytes: Family::default(),
@@ -68,6 +87,10 @@ impl Default for Meters {
         };
         meters.requests.register(&mut registry);
         registry.register("boots", "Started sandboxes by boot mode", meters.boots.clone());
+        let about = "Time until a started sandbox answers";
+        registry.register_with_unit("sandbox_boot_duration", about, Unit::Seconds, meters.boot_durations.clone());
+        let about = "Creates that were admitted, by result and boot mode";
+        registry.register("sandbox_creates", about, meters.creates.clone());
         registry.register("sandboxes", "Sandboxes by state", meters.sandboxes.clone());
         registry.register("machines", "Machines by use: serving, standby or blank", meters.machines.clone());
         registry.register_with_unit(
@@ -88,8 +111,16 @@ impl Meters {
     pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
     /// Counts a sandbox that booted.
-    pub fn booted(&self, mode: &str) {
+    pub fn booted(&self, mode: &str, boot_ms: u64) {
+        let label = BootModeLabel { boot_mode: mode.to_owned() };
+        self.boot_durations.get_or_create(&label).observe(boot_ms as f64 / 1000.0);
         self.boots.get_or_create(&ModeLabel { mode: mode.to_owned() }).inc();
+    }
+
+    /// Counts a create that was admitted: with the boot mode, or `None` if it failed.
+    pub fn created(&self, mode: Option<&str>) {
+        let result = if mode.is_some() { "ok" } else { "error" };
+        self.creates.get_or_create(&CreateLabels { result, boot_mode: mode.unwrap_or("none").to_owned() }).inc();
     }
 
     /// Renders all meters.
@@ -97,8 +128,8 @@ impl Meters {
         let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         // A state without sandboxes must not keep its last number.
         self.sandboxes.clear();
-        for (status, count) in reading.sandboxes {
-            self.sandboxes.get_or_create(&StatusLabel { status }).set(whole(count));
+        for (state, count) in reading.sandboxes {
+            self.sandboxes.get_or_create(&StateLabel { state }).set(whole(count));
         }
         for (of, count) in ["sandbox", "standby", "blank"].into_iter().zip(reading.machines) {
             self.machines.get_or_create(&OfLabel { of }).set(whole(count));
@@ -133,10 +164,12 @@ mod tests {
         let meters = Meters::default();
         meters.requests.answered("GET", "/v1/sandboxes/{id}", 404, Duration::from_millis(3));
         meters.requests.answered("BREW", "none", 503, Duration::from_secs(60));
-        meters.booted("standby");
+        meters.booted("standby", 40);
+        meters.created(Some("standby"));
+        meters.created(None);
         meters.requests.too_fast();
-        let reading = |status: &str| MeterReading {
-            sandboxes: vec![(status.into(), 2)],
+        let reading = |state: &str| MeterReading {
+            sandboxes: vec![(state.into(), 2)],
             machines: [2, 1, 0],
             memory_promised: 5,
             disk_free: 6,
@@ -147,13 +180,16 @@ mod tests {
         meters.encode(reading("paused")).unwrap();
         let text = meters.encode(reading("running")).unwrap();
         for line in [
-            "pandastack_requests_total{method=\"GET\",route=\"/v1/sandboxes/{id}\",class=\"4xx\"} 1",
-            "pandastack_requests_total{method=\"other\",route=\"none\",class=\"5xx\"} 1",
-            "pandastack_request_duration_seconds_bucket{le=\"0.005\",route=\"/v1/sandboxes/{id}\"} 1",
-            "pandastack_request_duration_seconds_bucket{le=\"+Inf\",route=\"none\"} 1",
+            "pandastack_http_requests_total{method=\"GET\",route=\"/v1/sandboxes/{id}\",status=\"404\"} 1",
+            "pandastack_http_requests_total{method=\"other\",route=\"none\",status=\"503\"} 1",
+            "pandastack_http_request_duration_seconds_bucket{le=\"0.005\",route=\"/v1/sandboxes/{id}\"} 1",
+            "pandastack_http_request_duration_seconds_bucket{le=\"+Inf\",route=\"none\"} 1",
             "pandastack_boots_total{mode=\"standby\"} 1",
+            "pandastack_sandbox_boot_duration_seconds_bucket{le=\"0.05\",boot_mode=\"standby\"} 1",
+            "pandastack_sandbox_creates_total{result=\"ok\",boot_mode=\"standby\"} 1",
+            "pandastack_sandbox_creates_total{result=\"error\",boot_mode=\"none\"} 1",
             "pandastack_rate_limited_total 1",
-            "pandastack_sandboxes{status=\"running\"} 2",
+            "pandastack_sandboxes{state=\"running\"} 2",
             "pandastack_machines{of=\"standby\"} 1",
             "pandastack_host_bytes{of=\"disk_free\"} 6",
             "pandastack_process_resident_memory_bytes 8",

@@ -16,7 +16,7 @@ use crate::limits::{SERIES_SANDBOXES_MAX, SERIES_WORKSPACES_MAX};
 const TIERS: [(u64, usize); 3] = [(15, 240), (300, 288), (3600, 720)];
 
 /// The names of a sandbox's values.
-pub const SANDBOX_VALUES: [&str; 4] = ["cpu_percent", "rss_bytes", "vsz_bytes", "threads"];
+pub const SANDBOX_VALUES: [&str; 4] = ["cpu_pct", "mem_bytes", "vsz_bytes", "threads"];
 /// The names of a workspace's values.
 pub const WORKSPACE_VALUES: [&str; 4] = ["sandboxes", "sandboxes_running", "cpu_percent", "rss_bytes"];
 
@@ -236,13 +236,13 @@ mod tests {
             all.sample(&[sampled(id, Some(usage(id, pid, cpu)))], at * NS);
         }
         let series = all.sandbox(id, span);
-        assert_eq!(series["cpu_percent"], [(30, 100.0), (45, 100.0), (75, 0.0)]);
+        assert_eq!(series["cpu_pct"], [(30, 100.0), (45, 100.0), (75, 0.0)]);
         assert_eq!(series["threads"][0], (30, 3.0));
         let busy = all.workspace(&WorkspaceId("w".into()), span)["cpu_percent"].clone();
         assert_eq!(busy, [(15, 0.0), (30, 100.0), (45, 100.0), (60, 0.0), (75, 0.0)]);
         let coarse = all.sandbox(id, SeriesRange { from: 0, to: 1000, step: 300 });
-        assert_eq!(coarse["cpu_percent"], [(0, 66.67)]);
-        assert_eq!(all.sandbox(SandboxId::random(), span)["cpu_percent"], []);
+        assert_eq!(coarse["cpu_pct"], [(0, 66.67)]);
+        assert_eq!(all.sandbox(SandboxId::random(), span)["cpu_pct"], []);
     }
 
     #[test]

@@ -415,7 +415,8 @@ fn taken(by: SandboxId, access: VolumeAccess) -> Fault {
         }
         VolumeAccess::ReadOnly => {
             format!(
-                "the volume is attached read-only to sandbox {by}; attach it read-only too, or delete that sandbox first"
+                "the volume is attached read-only to sandbox {by}; attach it read-only too, or delete that sandbox \
+                    first"
             )
         }
     };

@@ -172,7 +172,8 @@ impl Counter<'_> {
         let rules = format!(
             "table ip count {{ counter every {{ }}; counter odd {{ }};
                chain c {{ type filter hook prerouting priority raw;
-                 ip daddr {address} counter name every; ip daddr {address} ip protocol != {{ tcp, udp }} counter name odd; }}; }}\n"
+                 ip daddr {address} counter name every; ip daddr {address} ip protocol != {{ tcp, udp }} counter name \
+                 odd; }}; }}\n"
         );
         outside.netns().run(|| run("nft", &["-f", "-"], &rules)).unwrap().unwrap();
         Counter(outside)
@@ -212,7 +213,9 @@ fn attack(guest: &Guest, address: &str) {
     let _ = guest.echo(GUEST, at(address, 7));
     guest.ip("link set eth0 address 06:00:ac:10:00:02\naddr add 172.16.0.9/32 dev eth0\n");
     let _ = guest.echo(Ipv4Addr::new(172, 16, 0, 9), at(address, 7));
-    guest.ip("addr del 172.16.0.9/32 dev eth0\nroute replace default via 172.16.0.1\naddr replace fd00::2/64 dev eth0 nodad\n");
+    guest
+        .ip("addr del 172.16.0.9/32 dev eth0\nroute replace default via 172.16.0.1\naddr replace fd00::2/64 dev eth0 \
+        nodad\n");
     let connected = guest.netns.connect("[fd00::1]:53".parse().unwrap(), PATIENCE);
     assert!(connected.is_err(), "there is no IPv6");
 }

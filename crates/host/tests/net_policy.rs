@@ -125,7 +125,8 @@ fn the_hosts_wall_holds_without_the_inner_one() {
         // Only the address translation is left, so the guest is in effect on the uplink. The
         // neighbour's inner rules are removed too.
         let open = format!(
-            "flush ruleset\ntable ip x {{ chain c {{ type nat hook postrouting priority 100; oifname up0 snat to {}; }}; }}\n",
+            "flush ruleset\ntable ip x {{ chain c {{ type nat hook postrouting priority 100; oifname up0 snat to {}; \
+                }}; }}\n",
             slot.uplink_address()
         );
         slot.netns().run(|| run("nft", &["-f", "-"], &open)).unwrap().unwrap();
@@ -243,7 +244,8 @@ fn published_ports_of_the_host_are_out_of_reach() {
         // redirected.
         let (outside, _) = outside(&[PUBLIC]);
         let publish = format!(
-            "table ip other {{ chain c {{ type nat hook prerouting priority -100; tcp dport 8080 ip daddr {} dnat to {PUBLIC}:80; }}; }}\n",
+            "table ip other {{ chain c {{ type nat hook prerouting priority -100; tcp dport 8080 ip daddr {} dnat to \
+                {PUBLIC}:80; }}; }}\n",
             outside.near_address()
         );
         run("nft", &["-f", "-"], &publish).unwrap();

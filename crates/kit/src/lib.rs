@@ -1,7 +1,8 @@
-//! Runtime kit: task scopes, undo lists for resources, clocks, random bytes and traces. It contains
-//! no product terms.
+//! Runtime kit: task scopes, undo lists for resources, clocks, random bytes, private files and
+//! traces. It contains no product terms.
 
 mod clock;
+mod private_file;
 mod random;
 mod scope;
 mod secret;
@@ -9,6 +10,7 @@ pub mod trace;
 mod undo;
 
 pub use clock::{Clock, SystemClock};
+pub use private_file::replace_private;
 pub use random::{random_bytes, random_hex};
 pub use scope::{Scope, ScopeError};
 pub use secret::Secret;

@@ -416,7 +416,8 @@ mod tests {
     /// ends.
     fn dirty(mib: usize) -> std::process::Child {
         let program = format!(
-            "import sys; sys.stdin.readline(); b = bytearray({mib} << 20); print('dirty', flush=True); sys.stdin.readline()"
+            "import sys; sys.stdin.readline(); b = bytearray({mib} << 20); print('dirty', flush=True); \
+                sys.stdin.readline()"
         );
         let mut command = Command::new("python3");
         command.args(["-c", &program]).stdin(Stdio::piped()).stdout(Stdio::piped());

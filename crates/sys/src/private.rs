@@ -4,7 +4,7 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
-    io::{self, Write as _},
+    io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::Path,
 };
@@ -34,29 +34,6 @@ pub fn file() -> OpenOptions {
     let mut options = File::options();
     options.create(true).mode(FILE);
     options
-}
-
-/// Makes a private file that must not exist yet. Does not follow a link of that name.
-pub fn create_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(FILE).open(path)
-}
-
-/// Replaces a private file atomically. Readers see the old contents or the new.
-pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-    name.push(".new");
-    let fresh = path.with_file_name(name);
-    // Left by a killed process, or placed as a trap. It is never written through.
-    match fs::remove_file(&fresh) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = create_new(&fresh)?;
-    let written = file.write_all(contents).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&fresh, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&fresh);
-    }
-    written
 }
 
 /// The mode of a file or folder that others may access. `None` if it is private, a link, or gone.
@@ -93,26 +70,6 @@ mod tests {
         let link = folder.join("link");
         std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
         assert_eq!((open_mode(&link), close(&link).unwrap()), (None, false), "a link is not followed");
-        fs::remove_dir_all(&root).unwrap();
-    }
-
-    #[test]
-    fn a_secret_is_private_from_its_first_byte_and_follows_no_link() {
-        let root = std::env::temp_dir().join(format!("pandastack-secret-{}", std::process::id()));
-        make_folder(&root).unwrap();
-        umask(Mode::empty());
-        let made = create_new(&root.join("made")).unwrap();
-        assert_eq!(made.metadata().unwrap().permissions().mode() & 0o777, FILE);
-        let (victim, path) = (root.join("victim"), root.join("secret"));
-        fs::write(&victim, "untouched").unwrap();
-        std::os::unix::fs::symlink(&victim, root.join("secret.new")).unwrap();
-        assert!(create_new(&root.join("secret.new")).is_err(), "a link is followed");
-        for text in ["first", "second"] {
-            replace(&path, text.as_bytes()).unwrap();
-            assert_eq!((fs::read_to_string(&path).unwrap().as_str(), open_mode(&path)), (text, None));
-        }
-        assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
-        assert!(!root.join("secret.new").exists());
         fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -459,7 +459,8 @@ mod tests {
 
     #[test]
     fn a_kernels_last_words_are_found() {
-        let console = "[ 1.0] ok\n[ 9.1] Kernel panic - not syncing: Out of memory: compulsory panic_on_oom is enabled\r\n[ 9.2] CPU: 0";
+        let console = "[ 1.0] ok\n[ 9.1] Kernel panic - not syncing: Out of memory: compulsory panic_on_oom is \
+            enabled\r\n[ 9.2] CPU: 0";
         assert_eq!(panic_in(console).unwrap(), "Out of memory: compulsory panic_on_oom is enabled");
         assert_eq!(panic_in("login:"), None);
     }

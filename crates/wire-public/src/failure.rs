@@ -21,6 +21,9 @@ pub struct ErrorBody {
     pub request_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// The workspace that sent too many requests. Only in a refusal by the rate limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
 }
 
 /// A fault as an HTTP response.
@@ -58,7 +61,8 @@ pub fn reply(fault: &Fault, request_id: &str) -> FaultResponse {
         _ if fault.text.is_empty() => (fault.code.to_owned(), None),
         _ => (fault.text.clone(), None),
     };
-    let body = ErrorBody { error, code: fault.code.to_owned(), request_id: request_id.to_owned(), detail };
+    let body =
+        ErrorBody { error, code: fault.code.to_owned(), request_id: request_id.to_owned(), detail, workspace: None };
     FaultResponse { status, retry_after, body }
 }
 

@@ -23,6 +23,12 @@ pub struct Version {
     pub service: String,
     pub semver: String,
     pub commit: String,
+    /// When the server was built. `unknown` if the build did not say.
+    #[serde(default)]
+    pub build_time: String,
+    /// Always `none`: published clients expect the field, and this server is not written in Go.
+    #[serde(default)]
+    pub go: String,
     pub os: String,
     pub arch: String,
     /// Isolation of sandboxes from the host: `kvm` or `emulated`. Absent if the host does not

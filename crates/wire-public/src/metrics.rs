@@ -17,14 +17,15 @@ pub struct MachineMetrics {
     pub threads: u64,
 }
 
-/// Values over time. Each name has a list of pairs of Unix seconds and value, oldest first.
+/// Values over time. Each name has a list of pairs of a time such as
+/// `2026-11-17 09:12:00` (UTC) and a value, oldest first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricSeries {
     pub from: String,
     pub to: String,
     pub step: String,
-    pub series: BTreeMap<String, Vec<(u64, f64)>>,
+    pub series: BTreeMap<String, Vec<(String, f64)>>,
 }
 
 /// Boot times of recent sandboxes.
@@ -59,6 +60,9 @@ pub struct BootBucket {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BootSample {
     pub time: String,
+    /// The same as `time`.
+    #[serde(default)]
+    pub ts: String,
     pub sandbox_id: String,
     pub template: String,
     pub boot_mode: String,

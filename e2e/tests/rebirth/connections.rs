@@ -31,7 +31,8 @@ async fn a_source_keeps_its_connections_through_its_forks() {
     with_resident(async |bed, source| {
         assert_eq!(ask(bed, source, &format!("dial('{address}', {PORT})")).await, "connected");
         assert_eq!(ask(bed, source, "say('first')").await, "first");
-        let count = "import os,time\nn=0\nwhile not os.path.exists('/tmp/stop'):\n print(n,flush=True)\n n+=1\n time.sleep(0.002)\nprint('end')";
+        let count = "import os,time\nn=0\nwhile not os.path.exists('/tmp/stop'):\n print(n,flush=True)\n n+=1\n \
+            time.sleep(0.002)\nprint('end')";
         let mut counting = start(bed, source, ExecParams { deadline: None, ..python(count) }).await.unwrap();
         let mut seen = read_until(&mut counting, "\n").await;
         let mut children = Vec::new();

@@ -47,7 +47,9 @@ async fn siblings_have_one_address_and_are_reached_apart() {
         assert_eq!(named, out_all(bed, &family, "hostname").await);
         all_differ("hostname", &named);
         // Servers that start later do not conflict either.
-        let serve = "python3 -c 'import socket,os\ns=socket.create_server((\"0.0.0.0\",8200))\nif os.fork(): os._exit(0)\nos.setsid()\nos.dup2(os.open(\"/dev/null\",2),1)\nos.dup2(1,2)\nwhile 1: c,_=s.accept(); c.sendall(socket.gethostname().encode()); c.close()'";
+        let serve = "python3 -c 'import socket,os\ns=socket.create_server((\"0.0.0.0\",8200))\nif os.fork(): \
+            os._exit(0)\nos.setsid()\nos.dup2(os.open(\"/dev/null\",2),1)\nos.dup2(1,2)\nwhile 1: c,_=s.accept(); \
+            c.sendall(socket.gethostname().encode()); c.close()'";
         out_all(bed, &family, serve).await;
         for (id, name) in family.iter().zip(named) {
             let mut said = String::new();

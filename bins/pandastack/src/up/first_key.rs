@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use pandastack_control::BootstrapKey;
-use pandastack_sys::private;
+use pandastack_kit::replace_private;
 use serde_json::{Value, json};
 
 /// File in the data folder for the first key, if the key is neither printed nor written to the
@@ -34,7 +34,7 @@ pub fn key_line(key: &BootstrapKey, is_terminal: bool, kept: &Path) -> String {
 pub fn keep_first_key(data_dir: &Path, key: &BootstrapKey) -> Result<PathBuf> {
     let path = data_dir.join(FIRST_KEY);
     if let BootstrapKey::Made(key) = key {
-        private::replace(&path, format!("{}\n", key.reveal()).as_bytes()).context("store the first API key")?;
+        replace_private(&path, format!("{}\n", key.reveal()).as_bytes()).context("store the first API key")?;
     }
     Ok(path)
 }
@@ -52,7 +52,7 @@ pub fn write_config(home: &Path, url: &str, key: Option<&str>) -> Result<PathBuf
     }
     let folder = path.parent().context("find the configuration folder")?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder).context("create the configuration folder")?;
-    private::replace(&path, &serde_json::to_vec_pretty(&config)?).context("write the clients' configuration")?;
+    replace_private(&path, &serde_json::to_vec_pretty(&config)?).context("write the clients' configuration")?;
     Ok(path)
 }
 
@@ -77,7 +77,7 @@ mod tests {
         }
         std::fs::write(folder.join("config.json"), r#"{"theme":"dark","token":"old"}"#).unwrap();
         let path = write_config(&home, "http://127.0.0.1:1", Some("pds_secret")).unwrap();
-        assert_eq!(private::open_mode(&path), None);
+        assert_eq!(pandastack_sys::private::open_mode(&path), None);
         let config: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         assert_eq!((&config["theme"], &config["token"]), (&json!("dark"), &json!("pds_secret")));
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");

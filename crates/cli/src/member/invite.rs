@@ -30,7 +30,8 @@ pub async fn invite(args: InviteArgs, global: &GlobalArgs) -> anyhow::Result<Exi
     }
     output::line(invite.invite_url.as_deref().or(invite.token.as_deref()).unwrap_or_default())?;
     eprintln!(
-        "send the link to {}; it is shown only once and works until {}\nwithdraw it with: pandastack member withdraw {}",
+        "send the link to {}; it is shown only once and works until {}\nwithdraw it with: pandastack member withdraw \
+            {}",
         invite.email, invite.expires_at, invite.id
     );
     Ok(ExitCode::SUCCESS)

@@ -47,7 +47,8 @@ pub async fn attach(args: AttachArgs, global: &GlobalArgs) -> anyhow::Result<Exi
     tokio::select! {
         () = interrupt.recv() => Ok(ExitCode::from(INTERRUPTED)),
         ended = follow(&client, &args) => ended,
-        fed = feed(&client, &args), if args.stdin => Err(fed.err().unwrap_or_else(|| anyhow::anyhow!("the input ended"))),
+        fed = feed(&client, &args), if args.stdin => Err(fed.err().unwrap_or_else(|| anyhow::anyhow!("the input \
+            ended"))),
     }
 }
 

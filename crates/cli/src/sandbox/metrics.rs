@@ -29,13 +29,13 @@ pub async fn metrics(args: MetricsArgs, global: &GlobalArgs) -> anyhow::Result<E
         } else {
             let names: Vec<_> = series.series.keys().map(String::as_str).collect();
             let times = series.series.values().next().cloned().unwrap_or_default();
-            let row = |(index, (at, _)): (usize, &(u64, f64))| {
+            let row = |(index, (at, _)): (usize, &(String, f64))| {
                 let values =
                     series.series.values().map(|points| points.get(index).map_or(0.0, |point| point.1).to_string());
-                std::iter::once(at.to_string()).chain(values).collect::<Vec<_>>()
+                std::iter::once(at.clone()).chain(values).collect::<Vec<_>>()
             };
             let rows: Vec<_> = times.iter().enumerate().map(row).collect();
-            output::table(&[&["UNIX TIME"], names.as_slice()].concat(), &rows)?;
+            output::table(&[&["TIME (UTC)"], names.as_slice()].concat(), &rows)?;
         }
         return Ok(ExitCode::SUCCESS);
     }

@@ -15,7 +15,7 @@ use super::quotas::{check_ttl, refused};
 use crate::{
     Control,
     boots::BootRecord,
-    limits::CREATE_MAX,
+    limits::{CREATE_MAX, START_WAIT_MAX},
     plan,
     store::{Intent, MachineSize, ResourceKind, SandboxesAdded, StartReport},
 };
@@ -56,11 +56,13 @@ impl Control {
             Ok(seen) => {
                 (intent.size, intent.observed, intent.state) =
                     (MachineSize::of(&seen), StartReport::of(&seen), SandboxState::Running);
+                self.usage.meters.created(Some(&intent.observed.boot_mode));
                 self.record_running(&intent, &seen);
                 tracing::info!(sandbox = %intent.id, boot_ms = intent.observed.boot_ms, "sandbox created");
                 Ok(intent)
             }
             Err(fault) => {
+                self.usage.meters.created(None);
                 self.undo_create(intent.id).await;
                 Err(fault)
             }
@@ -109,7 +111,7 @@ impl Control {
     /// Records a boot in the metrics and the boot statistics.
     pub(crate) fn booted(&self, workspace: &WorkspaceId, template: &str, seen: &SandboxView) {
         let StartReport { boot_ms, boot_mode: mode, .. } = StartReport::of(seen);
-        self.usage.meters.booted(&mode);
+        self.usage.meters.booted(&mode, boot_ms);
         let (at_ns, template) = (self.clock.now_ns(), template.to_owned());
         self.usage.boots.add(workspace, BootRecord { at_ns, sandbox: seen.id, template, mode, boot_ms });
     }
@@ -117,7 +119,7 @@ impl Control {
     /// Asks the host for the sandbox and records the result.
     async fn bring_up(&self, intent: &Intent) -> Result<SandboxView, Fault> {
         let deadline = Instant::now() + CREATE_MAX;
-        let turn = timeout_at(deadline, self.locks.starts.take(&intent.workspace)).await.map_err(|_| too_slow())?;
+        let turn = self.locks.starts.take_within(&intent.workspace, START_WAIT_MAX).await?;
         let host = self.host.clone();
         let ask = EnsureParams { id: intent.id, generation: intent.generation, spec: intent.spec.clone() };
         // In its own task: after the timeout it must still run to its end.

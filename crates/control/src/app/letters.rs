@@ -135,14 +135,16 @@ fn alert_words(state: BudgetState, month: UtcMonth, cost: &str) -> Option<(Strin
         BudgetState::Alert { .. } => Some((
             format!("the budget for {month} is used up"),
             format!(
-                "The usage of {month} has cost {cost} dollars so far, which is more than the budget. It is no hard cap, so \
+                "The usage of {month} has cost {cost} dollars so far, which is more than the budget. It is no hard \
+                    cap, so \
                  everything goes on."
             ),
         )),
         BudgetState::OverCap { cap } => Some((
             format!("the hard cap for {month} is reached"),
             format!(
-                "The usage of {month} has cost {cost} dollars so far, and the hard cap is {} dollars. All sandboxes are put \
+                "The usage of {month} has cost {cost} dollars so far, and the hard cap is {} dollars. All sandboxes \
+                    are put \
                  to sleep, and nothing new starts before the cap is raised or the month ends.",
                 cents(&cap.to_string())
             ),

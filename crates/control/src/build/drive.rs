@@ -106,7 +106,8 @@ impl Control {
             ended = tokio::time::timeout(BUILD_MAX, outcome) => match ended {
                 Ok(Ok(ended)) => ended,
                 Ok(Err(_)) => Err(BuildFailure::new("internal error")),
-                Err(_) => Err(BuildFailure::new(format!("timeout: the build took longer than {} s", BUILD_MAX.as_secs()))),
+                Err(_) => Err(BuildFailure::new(format!("timeout: the build took longer than {} \
+                    s", BUILD_MAX.as_secs()))),
             },
         };
         // An aborted step is a request to the host, which finishes it by itself.

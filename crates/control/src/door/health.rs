@@ -25,14 +25,27 @@ pub async fn health(State(control): State<Control>) -> (StatusCode, Json<Health>
     (code, Json(Health { status: status.to_owned(), checks: checks.into() }))
 }
 
-/// Shows the version, and how strongly sandboxes are isolated from the host.
+/// Shows the version of the server.
 pub async fn version(State(control): State<Control>) -> Json<Version> {
+    described(&control, "pandastack-api").await
+}
+
+/// Shows the version of what runs the sandboxes. It is the same server under another name, by which
+/// published clients recognise it.
+pub async fn agent_version(State(control): State<Control>) -> Json<Version> {
+    described(&control, "pandastack-agent").await
+}
+
+/// Tells the version, and how strongly sandboxes are isolated from the host.
+async fn described(control: &Control, service: &str) -> Json<Version> {
     let tier = tokio::time::timeout(HEALTH_MAX, control.host.status()).await.ok().map(|status| status.tier);
     let tier = tier.filter(|_| control.host.is_here());
     Json(Version {
-        service: "pandastack".to_owned(),
+        service: service.to_owned(),
         semver: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("PANDASTACK_COMMIT").unwrap_or("unknown").to_owned(),
+        build_time: option_env!("PANDASTACK_BUILD_TIME").unwrap_or("unknown").to_owned(),
+        go: "none".to_owned(),
         os: std::env::consts::OS.to_owned(),
         arch: std::env::consts::ARCH.to_owned(),
         isolation: tier.map(|tier| tier.to_string()),

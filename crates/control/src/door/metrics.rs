@@ -1,7 +1,7 @@
 //! Resource use of sandboxes: now, over time, and as text for Prometheus. Reading it neither wakes
 //! a sandbox nor counts as use.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use axum::{
     Json,
@@ -19,7 +19,7 @@ use crate::{
     Control,
     limits::{HEALTH_MAX, SERIES_SPAN_MAX},
     meters::{MeterReading, Meters},
-    series::{SeriesRange, UsageBaseline},
+    series::{Points, SeriesRange, UsageBaseline},
 };
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -127,8 +127,7 @@ fn span(uri: &Uri, now_ns: u64) -> Result<(SeriesRange, &'static str), Fault> {
         return bad("metrics.bad_range", "from must be before to, and the period may be at most 30 days");
     }
     let usual = match to - from {
-        0..=3600 => "15s",
-        3601..=21_600 => "1m",
+        0..=21_600 => "1m",
         21_601..=86_400 => "5m",
         _ => "1h",
     };
@@ -151,8 +150,12 @@ fn seconds(text: &str) -> Option<u64> {
     text[..text.len() - 1].parse::<u64>().ok()?.checked_mul(unit)
 }
 
-fn render(span: SeriesRange, step: &str, series: std::collections::BTreeMap<String, Vec<(u64, f64)>>) -> MetricSeries {
+fn render(span: SeriesRange, step: &str, series: BTreeMap<String, Points>) -> MetricSeries {
     let time = |seconds: u64| rfc3339(seconds.saturating_mul(NS_PER_SECOND));
+    // The dashboard draws its grid from times of exactly this form.
+    let bucket = |seconds: u64| time(seconds).replace('T', " ").chars().take("2026-11-17 09:12:44".len()).collect();
+    let points = |points: Points| points.into_iter().map(|(at, value)| (bucket(at), value)).collect();
+    let series = series.into_iter().map(|(name, list)| (name, points(list))).collect();
     MetricSeries { from: time(span.from), to: time(span.to), step: step.to_owned(), series }
 }
 
@@ -171,7 +174,7 @@ mod tests {
 
     #[test]
     fn spans_are_read_and_held_to_a_month() {
-        check("", Ok((3600, 0, "15s")));
+        check("", Ok((3600, 0, "1m")));
         check("range=6h", Ok((21_600, 0, "1m")));
         check("range=30d&step=1h", Ok((30 * 86_400, 0, "1h")));
         check("range=1d&step=1m", Ok((86_400, 0, "1m")));

@@ -50,7 +50,7 @@ pub fn routes() -> Routes<Control> {
         .route("/healthz", get(health::health))
         .route("/v1/healthz", get(health::health))
         .route("/version", get(health::version))
-        .route("/v1/version", get(health::version))
+        .route("/v1/version", get(health::agent_version))
         .route("/metrics", get(metrics::prometheus))
         .route("/v1/metrics", get(metrics::prometheus))
         .route("/openapi.json", get(docs::document))

@@ -171,7 +171,8 @@ async fn pruned_entries_leave_a_valid_chain() {
     // The first entries are older than the limit. Their hashes no longer fit, but they go anyway.
     run(&database, "UPDATE audit SET at = 1 WHERE number <= 1100").await;
     let old = "INSERT INTO audit (id, workspace, at, request_id, method, route, path, status, duration_ms, key_prefix)
-               VALUES ('old', 'default', ?, '', '', '', '', 200, 0, ''), ('new', 'default', ?, '', '', '', '', 200, 0, '')";
+               VALUES ('old', 'default', ?, '', '', '', '', 200, 0, ''), ('new', 'default', ?, '', '', '', '', 200, \
+               0, '')";
     let now = i64::try_from(SystemClock.now_ns()).unwrap();
     query(old).bind(now - AUDIT_AGE_MAX.as_nanos() as i64 - 1).bind(now).execute(&database).await.unwrap();
     run(&database, "UPDATE audit_chain SET unnumbered = 2").await;

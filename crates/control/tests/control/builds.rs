@@ -77,7 +77,8 @@ impl Rig {
 async fn a_dockerfile_becomes_a_template_that_sandboxes_start_from() {
     let rig = Rig::start().await;
     rig.listen(80);
-    let dockerfile = "FROM mini\r\nENV A=1\r\nWORKDIR /srv\r\nCOPY sub/run.sh start\r\nRUN <<EOF\r\nsay hello\r\nEOF\r\n\
+    let dockerfile = "FROM mini\r\nENV A=1\r\nWORKDIR /srv\r\nCOPY sub/run.sh start\r\nRUN <<EOF\r\nsay \
+        hello\r\nEOF\r\n\
                       USER ann\r\nEXPOSE 80\r\nCMD [\"x\"]\r\n";
     let build = rig.built("mine", dockerfile, &[("sub/run.sh", Some("run.sh"), b"#!/bin/sh\n")]).await;
     assert_eq!((&build["status"], &build["cpu"], &build["bytes"]), (&json!("done"), &json!(2), &json!(10)), "{build}");

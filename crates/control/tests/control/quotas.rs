@@ -15,10 +15,10 @@ use crate::{
     rig::{OTHER_KEY, Rig, answer},
 };
 
-const AT_MOST: fn(u64) -> Option<QuotaLimit> = |most| Some(QuotaLimit::AtMost(most));
+pub const AT_MOST: fn(u64) -> Option<QuotaLimit> = |most| Some(QuotaLimit::AtMost(most));
 
 /// Gives the second workspace a plan and limits of its own.
-async fn limit(rig: &Rig, plan: &str, own: QuotaOverrides) {
+pub async fn limit(rig: &Rig, plan: &str, own: QuotaOverrides) {
     let place = backend::place(rig.folder.path()).await;
     let plans = WorkspacePlans::open(&place.database, 1).await.unwrap();
     let changed = plans.change("other", |stored| (stored.plan, stored.own) = (Some(plan.to_owned()), own)).await;
@@ -27,7 +27,7 @@ async fn limit(rig: &Rig, plan: &str, own: QuotaOverrides) {
     plans.close().await;
 }
 
-async fn send(rig: &Rig, method: Method, path: &str, body: Value) -> (u16, Value) {
+pub async fn send(rig: &Rig, method: Method, path: &str, body: Value) -> (u16, Value) {
     answer(rig.http.request(method, format!("{}{path}", rig.url)).bearer_auth(OTHER_KEY).json(&body)).await
 }
 

@@ -101,9 +101,9 @@ async fn health_version_and_templates_answer() {
         assert_eq!((status, &health["status"]), (200, &json!("ok")));
         assert_eq!(health["checks"], json!({"database": "ok", "host": "ok", "isolation": "fake"}));
     }
-    for path in ["/version", "/v1/version"] {
+    for (path, service) in [("/version", "pandastack-api"), ("/v1/version", "pandastack-agent")] {
         let (status, version) = answer(rig.http.get(format!("{}{path}", rig.url))).await;
-        assert_eq!((status, &version["service"]), (200, &json!("pandastack")));
+        assert_eq!((status, &version["service"]), (200, &json!(service)));
     }
     let (_, templates) = rig.get("/v1/templates").await;
     let names: Vec<_> =

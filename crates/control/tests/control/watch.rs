@@ -135,7 +135,7 @@ async fn what_a_machine_uses_is_shown_now_and_over_time() {
     rig.control.sample().await;
     let (status, series) = rig.get(&format!("/v1/metrics/sandbox/{id}?range=15m&step=1m")).await;
     assert_eq!((status, &series["step"]), (200, &json!("1m")));
-    let points = series["series"]["rss_bytes"].as_array().unwrap();
+    let points = series["series"]["mem_bytes"].as_array().unwrap();
     assert_eq!((points.len(), &points[0][1]), (1, &json!(f64::from(10 << 20))));
     let (_, overview) = rig.get("/v1/metrics/overview").await;
     assert_eq!(overview["series"]["sandboxes_running"][0][1], 1.0);
@@ -220,12 +220,12 @@ async fn the_meters_count_by_template_and_need_no_key() {
         assert!(response.headers()["content-type"].to_str().unwrap().starts_with("application/openmetrics-text"));
         let text = response.text().await.unwrap();
         for line in [
-            "pandastack_requests_total{method=\"POST\",route=\"/v1/sandboxes\",class=\"2xx\"} 1",
-            "pandastack_requests_total{method=\"GET\",route=\"/v1/sandboxes/{id}\",class=\"2xx\"} 1",
-            "pandastack_requests_total{method=\"GET\",route=\"/v1/sandboxes/{id}\",class=\"4xx\"} 1",
-            "pandastack_requests_total{method=\"GET\",route=\"none\",class=\"4xx\"} 1",
+            "pandastack_http_requests_total{method=\"POST\",route=\"/v1/sandboxes\",status=\"201\"} 1",
+            "pandastack_http_requests_total{method=\"GET\",route=\"/v1/sandboxes/{id}\",status=\"200\"} 1",
+            "pandastack_http_requests_total{method=\"GET\",route=\"/v1/sandboxes/{id}\",status=\"404\"} 1",
+            "pandastack_http_requests_total{method=\"GET\",route=\"none\",status=\"404\"} 1",
             "pandastack_boots_total{mode=\"standby\"} 1",
-            "pandastack_sandboxes{status=\"running\"} 1",
+            "pandastack_sandboxes{state=\"running\"} 1",
             "pandastack_machines{of=\"standby\"} 3",
             "pandastack_machines{of=\"blank\"} 2",
         ] {

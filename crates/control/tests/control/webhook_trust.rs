@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use pandastack_control::{AddressPolicy, TrustRoots, WebhookSettings};
+use pandastack_mail::stand_in::{AUTHORITY, CERTIFICATE, KEY};
 use serde_json::json;
 use tokio_rustls::{
     TlsAcceptor,
@@ -15,11 +16,6 @@ use tokio_rustls::{
 };
 
 use crate::receiver::{Receiver, WebhookRig};
-
-// Made once, valid for a hundred years: an authority, and its certificate for `localhost`.
-const AUTHORITY: &[u8] = include_bytes!("tls/ca.der");
-const CERTIFICATE: &[u8] = include_bytes!("tls/localhost.der");
-const KEY: &[u8] = include_bytes!("tls/localhost.key.der");
 
 async fn receiver() -> Receiver {
     let provider = Arc::new(ring::default_provider());

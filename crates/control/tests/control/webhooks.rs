@@ -163,7 +163,8 @@ async fn the_documentation_verifies_what_we_send() {
         rest.split_once("```").unwrap().0.to_owned()
     };
     let python = format!(
-        "{}\nimport sys\nask = json.load(sys.stdin)\nprint(verify(ask['secret'], ask['headers'], ask['body'].encode()))",
+        "{}\nimport sys\nask = json.load(sys.stdin)\nprint(verify(ask['secret'], ask['headers'], \
+            ask['body'].encode()))",
         code("python")
     );
     let script = format!(

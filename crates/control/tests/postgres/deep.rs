@@ -9,9 +9,9 @@ use std::{
 
 use futures_util::future::join_all;
 use pandastack_billing::{
-    FactKind, PlanName, Plans, UsageFact, UsageTotals, UtcMonth, fold_usage, month_cost, stand_in::StripeStandIn,
+    PlanName, Plans, UsageFact, UsageTotals, UtcMonth, fold_usage, month_cost, stand_in::StripeStandIn,
 };
-use pandastack_control::{Control, ControlPlace, WorkspacePlans};
+use pandastack_control::{Control, ControlPlace, WorkspacePlans, usage_fact};
 use pandastack_database::{Database, DatabaseAddress, PoolSettings, query_as, query_scalar, server::PostgresServer};
 use pandastack_kit::{Clock, Scope, Secret};
 use pandastack_wire_fleet::{MachineEvent, MachineFact, stub::StubHost};
@@ -19,9 +19,10 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::{
-    billing::{NOON_S, S, STRIPE_KEY, WEBHOOK_SECRET, billing, in_org},
+    billing::{NOON_S, S, in_org},
     people::{self, Somebody},
     rig::{Rig, long, sign_in},
+    stripe::{STRIPE_KEY, WEBHOOK_SECRET, billing},
 };
 
 const LOAD: Duration = Duration::from_secs(600);
@@ -299,23 +300,8 @@ fn totals((vcpu_ms, memory_mib_ms, storage_mib_ms): (i64, i64, i64)) -> UsageTot
 /// A fact in whole milliseconds, as control stores it.
 fn whole(fact: &MachineFact) -> UsageFact {
     let ms = |ns: u64| ns / 1_000_000 * 1_000_000;
-    UsageFact {
-        epoch: fact.epoch,
-        sequence: fact.sequence,
-        kind: match fact.change {
-            MachineEvent::Started => FactKind::Started,
-            MachineEvent::Paused => FactKind::Paused,
-            MachineEvent::Resumed => FactKind::Resumed,
-            MachineEvent::Hibernated => FactKind::Hibernated,
-            MachineEvent::Woken => FactKind::Woken,
-            MachineEvent::Ended => FactKind::Ended,
-        },
-        vcpus: fact.vcpus.into(),
-        memory_mib: fact.memory_mib,
-        storage_bytes: fact.disk_bytes,
-        at_ns: ms(fact.at_ns),
-        seen_ns: ms(fact.seen_ns),
-    }
+    let fact = usage_fact(fact);
+    UsageFact { at_ns: ms(fact.at_ns), seen_ns: ms(fact.seen_ns), ..fact }
 }
 
 fn vcpu_ms(facts: &[UsageFact], ended_ns: Option<i64>) -> i64 {

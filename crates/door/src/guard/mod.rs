@@ -33,7 +33,7 @@ use tracing::Instrument;
 use crate::{
     ProxyTrust,
     backend::{AuditRow, DoorBackend},
-    http::{RequestCredential, TRACEPARENT, ensure_request_id, ensure_trace, refuse, trace_header},
+    http::{RequestCredential, TRACEPARENT, ensure_request_id, ensure_trace, refuse, refuse_workspace, trace_header},
     limits::AUDIT_PATH_BYTES_MAX,
     places::{Place, Places},
     serve::{ConnectionHandle, occupy},
@@ -193,12 +193,13 @@ async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> 
             let work = trace::within(Some(here.clone()), next.run(request).instrument(span));
             occupy(revoked::until_revoked(key, work, &id).await, place, connection)
         }
-        Err(fault) => {
-            if fault.kind == FaultKind::TooFast {
+        Err(fault) => match &known {
+            Some(KnownCaller { caller, .. }) if fault.kind == FaultKind::TooFast => {
                 guard.meters.too_fast();
+                refuse_workspace(fault, &id, &caller.workspace.0)
             }
-            refuse(fault, &id)
-        }
+            _ => refuse(fault, &id),
+        },
     };
     let (status, took) = (response.status().as_u16(), began.elapsed());
     span::end(work, &here, status);

@@ -73,7 +73,7 @@ impl RequestRates {
         }
         bucket.tokens = tokens;
         let RateSettings { per_second, burst, .. } = settings;
-        let text = format!("rate limit of this workspace reached: {per_second} requests per second, {burst} at once");
+        let text = format!("rate limit: this workspace may send {per_second} requests per second, {burst} at once");
         Err(Fault::new(FaultKind::TooFast, "rate.limited", text))
     }
 }

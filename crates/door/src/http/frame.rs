@@ -58,7 +58,16 @@ pub fn ensure_request_id(request: &mut Request) -> String {
 
 /// Renders a fault for code outside the frame.
 pub fn refuse(fault: Fault, id: &str) -> Response {
-    let mut response = Refused::from(fault).render(id);
+    dressed(Refused::from(fault), id)
+}
+
+/// Renders the refusal of a workspace that sends too many requests.
+pub fn refuse_workspace(fault: Fault, id: &str, workspace: &str) -> Response {
+    dressed(Refused::of_workspace(fault, workspace), id)
+}
+
+fn dressed(refused: Refused, id: &str) -> Response {
+    let mut response = refused.render(id);
     dress(response.headers_mut(), id);
     response
 }
@@ -114,10 +123,12 @@ fn dress(headers: &mut HeaderMap, id: &str) {
     set(header::ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
     set(
         header::ACCESS_CONTROL_ALLOW_HEADERS,
-        "authorization, content-type, accept, x-request-id, idempotency-key, traceparent, tracestate, x-pandastack-org",
+        "authorization, content-type, accept, x-api-key, x-request-id, idempotency-key, traceparent, tracestate, \
+         x-fcs-workspace, x-stub-user, x-pandastack-org, x-pandastack-user-id, x-pandastack-user-email, \
+         x-pandastack-auth-method",
     );
     set(header::ACCESS_CONTROL_EXPOSE_HEADERS, "x-request-id, retry-after, idempotent-replayed, traceparent");
-    set(header::ACCESS_CONTROL_MAX_AGE, "86400");
+    set(header::ACCESS_CONTROL_MAX_AGE, "600");
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
 }
 

@@ -13,7 +13,9 @@ mod trace;
 pub use base::{base_of, forwarded_proto, public_base};
 pub use body::{flag, json_body, optional_json_body, query_time, query_value, whole_body};
 pub use credential::{RequestCredential, bearer, socket_protocol};
-pub use frame::{RequestId, bare_frame, ensure_request_id, frame, no_method, no_route, pass, preflight, refuse};
+pub use frame::{
+    RequestId, bare_frame, ensure_request_id, frame, no_method, no_route, pass, preflight, refuse, refuse_workspace,
+};
 pub use path::SandboxPath;
 pub use refused::{Answer, Refused, log_fault};
 pub use routes::Routes;

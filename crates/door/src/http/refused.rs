@@ -18,12 +18,19 @@ pub struct Refused {
     fault: Box<Fault>,
     /// Set only where HTTP itself defines the status.
     status: Option<StatusCode>,
+    /// The workspace that the refusal names.
+    workspace: Option<String>,
 }
 
 impl Refused {
     /// Refuses with a status that no kind of fault has.
     pub fn with_status(status: StatusCode, fault: Fault) -> Self {
-        Self { fault: Box::new(fault), status: Some(status) }
+        Self { fault: Box::new(fault), status: Some(status), workspace: None }
+    }
+
+    /// Refuses and names the workspace whose limit was reached.
+    pub(super) fn of_workspace(fault: Fault, workspace: &str) -> Self {
+        Self { workspace: Some(workspace.to_owned()), ..Self::from(fault) }
     }
 
     /// Returns the fault.
@@ -40,7 +47,8 @@ impl Refused {
 
     /// Renders and logs the fault.
     pub(super) fn render(self, request_id: &str) -> Response {
-        let reply = reply(&self.fault, request_id);
+        let mut reply = reply(&self.fault, request_id);
+        reply.body.workspace = self.workspace;
         log_fault(&self.fault, request_id);
         let status =
             self.status.or(StatusCode::from_u16(reply.status).ok()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -63,7 +71,7 @@ pub fn log_fault(fault: &Fault, request_id: &str) {
 
 impl From<Fault> for Refused {
     fn from(fault: Fault) -> Self {
-        Self { fault: Box::new(fault), status: None }
+        Self { fault: Box::new(fault), status: None, workspace: None }
     }
 }
 

@@ -52,7 +52,8 @@ mod tests {
 
     #[test]
     fn reads_ours_and_skips_the_rest() {
-        let line = "console=ttyS0 quiet pandastack.secret=00fFa0 pandastack.net=172.16.0.2/30,172.16.0.1 pandastack.root=/dev/vda x";
+        let line = "console=ttyS0 quiet pandastack.secret=00fFa0 pandastack.net=172.16.0.2/30,172.16.0.1 \
+            pandastack.root=/dev/vda x";
         let gateway = Ipv4Addr::new(172, 16, 0, 1);
         let addresses =
             GuestAddresses { address: Ipv4Addr::new(172, 16, 0, 2), prefix: 30, gateway, nameserver: gateway };

@@ -99,7 +99,8 @@ fn a_kernel_that_ends_says_how_and_what_it_wrote() {
         assert!(run(agent, &session, "1", LONG).await.how.anew);
         let ran = run(agent, &session, "import os; os._exit(3)", LONG).await;
         assert_eq!((ran.how.end, ran.how.exit), (CodeEnd::KernelEnded, 3));
-        let broken = "import os\nfor fd in range(3, 20):\n    try: os.write(fd, b'x' * 100)\n    except OSError: pass\nimport time; time.sleep(600)";
+        let broken = "import os\nfor fd in range(3, 20):\n    try: os.write(fd, b'x' * 100)\n    except OSError: \
+            pass\nimport time; time.sleep(600)";
         let ran = run(agent, &session, broken, LONG).await;
         assert_eq!((ran.how.end, ran.how.lost), (CodeEnd::KernelEnded, true), "nonsense on the control socket");
     });

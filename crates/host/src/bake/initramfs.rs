@@ -111,8 +111,10 @@ mod tests {
 
     #[test]
     fn modules_come_after_what_they_need() {
-        let dependencies = "k/virtio_mmio.ko: k/virtio_ring.ko k/virtio.ko\nk/virtio.ko:\nk/virtio_ring.ko: k/virtio.ko\n\
-             k/virtio_blk.ko: k/virtio_ring.ko k/virtio.ko\nk/virtio_net.ko: k/net_failover.ko k/failover.ko k/virtio_ring.ko k/virtio.ko\n";
+        let dependencies = "k/virtio_mmio.ko: k/virtio_ring.ko k/virtio.ko\nk/virtio.ko:\nk/virtio_ring.ko: \
+            k/virtio.ko\n\
+             k/virtio_blk.ko: k/virtio_ring.ko k/virtio.ko\nk/virtio_net.ko: k/net_failover.ko k/failover.ko \
+             k/virtio_ring.ko k/virtio.ko\n";
         let order = load_order(dependencies, "").unwrap();
         let at = |name: &str| order.iter().position(|file| file.contains(name)).unwrap();
         assert!(at("virtio.ko") < at("virtio_ring") && at("virtio_ring") < at("virtio_mmio"));

@@ -200,7 +200,10 @@ fn debstrap(ask: &RootFsInputs<'_>, staging: &Path, root: &Path) -> Result<Comma
     command.args(["--mode=root", "--variant=minbase", "--components=main"]);
     command.arg(format!("--include={}", ask.recipe.packages.join(",")));
     // We boot with our own initramfs, so Debian's is not built.
-    command.arg("--essential-hook=mkdir -p \"$1/etc/initramfs-tools\" && echo update_initramfs=no > \"$1/etc/initramfs-tools/update-initramfs.conf\"");
+    command.arg(
+        "--essential-hook=mkdir -p \"$1/etc/initramfs-tools\" && echo update_initramfs=no \
+        > \"$1/etc/initramfs-tools/update-initramfs.conf\"",
+    );
     command.args([
         "--dpkgopt=force-confold",
         "--dpkgopt=path-exclude=/usr/share/man/*",

@@ -212,7 +212,8 @@ async fn confirm(work: &mut Work<'_>, living: &[SandboxId], now_ns: i64) -> Resu
     let ids = serde_json::Value::from(ids).to_string();
     let confirmed = "UPDATE usage_facts SET seen_ns = max(seen_ns, ?1), revision = beat.revision FROM (
                          SELECT last.sequence, row_number() OVER (ORDER BY last.sequence)
-                             + (SELECT max(floor, (SELECT max(revision) FROM usage_facts)) FROM usage_ledger) AS revision
+                             + (SELECT max(floor, (SELECT max(revision) FROM usage_facts)) FROM usage_ledger)
+                             AS revision
                          FROM json_each(?2) AS living JOIN usage_facts AS last ON last.sequence
                              = (SELECT max(sequence) FROM usage_facts WHERE sandbox = living.value)
                          WHERE last.change NOT IN ('hibernated', 'ended')

@@ -250,7 +250,8 @@ mod tests {
 
     #[test]
     fn resolv_conf_is_read_leniently() {
-        let text = "# nameserver 1.1.1.1\nsearch x\nnameserver 10.0.0.53\nnameserver\nnameserver fe80::1%eth0\nnameserver ::1 x\n";
+        let text = "# nameserver 1.1.1.1\nsearch x\nnameserver 10.0.0.53\nnameserver\nnameserver \
+            fe80::1%eth0\nnameserver ::1 x\n";
         assert_eq!(resolvers(text), ["10.0.0.53:53".parse().unwrap(), "[::1]:53".parse().unwrap()]);
         assert!(resolvers("").is_empty());
     }

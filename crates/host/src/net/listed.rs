@@ -44,7 +44,8 @@ pub fn declared() -> String {
         "  set nets {{ type ipv4_addr; flags interval; auto-merge; }}
   set named {{ type mark . ipv4_addr; flags timeout; size {room}; }}
   set kept {{ type mark . ipv4_addr; size {room}; }}
-  set seen_ports {{ type ipv4_addr . inet_proto . inet_service; flags dynamic,timeout; timeout {window}s; size {seen}; }}
+  set seen_ports {{ type ipv4_addr . inet_proto . inet_service; flags dynamic,timeout; timeout {window}s; \
+  size {seen}; }}
   set seen_others {{ type ipv4_addr . inet_proto; flags dynamic,timeout; timeout {window}s; size {seen}; }}
   chain listed {{ }}
   chain report {{ }}
@@ -129,7 +130,8 @@ pub fn at_the_link(listed: Option<&ListedTargets>) -> String {
     let (port, other) = ("ip6 daddr . meta l4proto . th dport", "ip6 daddr . meta l4proto");
     format!(
         "{none}table netdev {TABLE} {{
-  set seen_ports {{ type ipv6_addr . inet_proto . inet_service; flags dynamic,timeout; timeout {window}s; size {seen}; }}
+  set seen_ports {{ type ipv6_addr . inet_proto . inet_service; flags dynamic,timeout; timeout {window}s; \
+  size {seen}; }}
   set seen_others {{ type ipv6_addr . inet_proto; flags dynamic,timeout; timeout {window}s; size {seen}; }}
   chain report {{
     meta l4proto icmpv6 ip6 daddr ff00::/8 drop

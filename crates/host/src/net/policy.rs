@@ -32,17 +32,17 @@ pub const TABLE: &str = "pandastack";
 const DENIED: [Cidr; 14] = [
     Cidr::new(Ipv4Addr::new(0, 0, 0, 0), 8), // "this" network; Linux takes 0.0.0.0 for the host itself
     Cidr::new(Ipv4Addr::new(10, 0, 0, 0), 8), // private
-    Cidr::new(Ipv4Addr::new(100, 64, 0, 0), 10), // carriers' shared space: our own uplinks, VPNs, metadata of some clouds
-    Cidr::new(Ipv4Addr::new(127, 0, 0, 0), 8),   // loopback
-    Cidr::new(Ipv4Addr::new(168, 63, 129, 16), 32), // a public address that one cloud answers as the host's own services
-    Cidr::new(Ipv4Addr::new(169, 254, 0, 0), 16),   // link-local, with most clouds' metadata service
-    Cidr::new(Ipv4Addr::new(172, 16, 0, 0), 12),    // private; also our guests' own network
-    Cidr::new(Ipv4Addr::new(192, 0, 0, 0), 24),     // protocol assignments, with one cloud's metadata service
-    Cidr::new(Ipv4Addr::new(192, 88, 99, 0), 24),   // retired relays into IPv6
-    Cidr::new(Ipv4Addr::new(192, 168, 0, 0), 16),   // private
-    Cidr::new(Ipv4Addr::new(198, 18, 0, 0), 15),    // benchmarks; our second choice for uplinks
-    Cidr::new(Ipv4Addr::new(224, 0, 0, 0), 4),      // multicast
-    Cidr::new(Ipv4Addr::new(240, 0, 0, 0), 4),      // reserved
+    Cidr::new(Ipv4Addr::new(100, 64, 0, 0), 10), // carriers' shared space: our uplinks, VPNs, metadata of some clouds
+    Cidr::new(Ipv4Addr::new(127, 0, 0, 0), 8), // loopback
+    Cidr::new(Ipv4Addr::new(168, 63, 129, 16), 32), // a public address at which one cloud serves its hosts
+    Cidr::new(Ipv4Addr::new(169, 254, 0, 0), 16), // link-local, with most clouds' metadata service
+    Cidr::new(Ipv4Addr::new(172, 16, 0, 0), 12), // private; also our guests' own network
+    Cidr::new(Ipv4Addr::new(192, 0, 0, 0), 24), // protocol assignments, with one cloud's metadata service
+    Cidr::new(Ipv4Addr::new(192, 88, 99, 0), 24), // retired relays into IPv6
+    Cidr::new(Ipv4Addr::new(192, 168, 0, 0), 16), // private
+    Cidr::new(Ipv4Addr::new(198, 18, 0, 0), 15), // benchmarks; our second choice for uplinks
+    Cidr::new(Ipv4Addr::new(224, 0, 0, 0), 4), // multicast
+    Cidr::new(Ipv4Addr::new(240, 0, 0, 0), 4), // reserved
     Cidr::new(Ipv4Addr::new(255, 255, 255, 255), 32), // broadcast
 ];
 
@@ -158,7 +158,8 @@ fn own_arp() -> String {
 flush table arp {TABLE}
 table arp {TABLE} {{
   chain input {{
-    iifname \"{TAP}\" ether saddr {GUEST_MAC} arp htype 1 arp ptype ip arp hlen 6 arp plen 4 arp saddr ether {GUEST_MAC} arp saddr ip {GUEST} accept
+    iifname \"{TAP}\" ether saddr {GUEST_MAC} arp htype 1 arp ptype ip arp hlen 6 arp plen 4 \
+    arp saddr ether {GUEST_MAC} arp saddr ip {GUEST} accept
     iifname \"{TAP}\" drop
   }}
 }}

@@ -29,10 +29,11 @@ use tokio_rustls::{
 use self::talk::{Ended, talk};
 use crate::{SmtpSecurity, SmtpSettings};
 
-// Made once, valid for a hundred years: an authority, and its certificate for `localhost`.
-const AUTHORITY: &[u8] = include_bytes!("tls/ca.der");
-const CERTIFICATE: &[u8] = include_bytes!("tls/localhost.der");
-const KEY: &[u8] = include_bytes!("tls/localhost.key.der");
+/// The authority of the certificate. Made once, valid for a hundred years.
+pub const AUTHORITY: &[u8] = include_bytes!("tls/ca.der");
+/// A certificate for `localhost`, and its key.
+pub const CERTIFICATE: &[u8] = include_bytes!("tls/localhost.der");
+pub const KEY: &[u8] = include_bytes!("tls/localhost.key.der");
 
 /// How long a test waits for a letter, and connections may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,11 +1,12 @@
 //! Control, edge and a host on fake machines, behind one listener, with two tenants.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use pandastack_control::{
     AddressPolicy, Control, ControlPlace, ControlSettings, PasswordSettings, SignInSettings, TelemetrySettings,
     WebhookSettings, start_telemetry,
 };
+use pandastack_database::server::shared_schema;
 use pandastack_edge::{Edge, ServeSettings, serve_with};
 use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
 use pandastack_testbed::{FakeBed, with_fake_bed};
@@ -32,31 +33,55 @@ pub struct Door<'a> {
     pub spans: Option<SpanQueue>,
 }
 
+/// The database of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DoorStore {
+    Sqlite,
+    /// The one that `scripts/test` starts.
+    Postgres,
+}
+
+impl DoorStore {
+    async fn place(self, folder: &Path) -> ControlPlace {
+        let place = ControlPlace::in_folder(folder);
+        match self {
+            DoorStore::Sqlite => place,
+            DoorStore::Postgres => place.with_database(shared_schema(folder).await.unwrap()),
+        }
+    }
+}
+
 /// Runs a test's body against its own server. No task of the server may outlive it.
 pub async fn with_door(body: impl AsyncFnOnce(&Door<'_>)) {
-    with_door_as(ServeSettings::default(), body).await;
+    with_door_on(DoorStore::Sqlite, body).await;
+}
+
+/// As [`with_door`], on a chosen database.
+pub async fn with_door_on(store: DoorStore, body: impl AsyncFnOnce(&Door<'_>)) {
+    with_door_telling(ServeSettings::default(), None, store, body).await;
 }
 
 /// As [`with_door`], with other connection settings.
 pub async fn with_door_as(settings: ServeSettings, body: impl AsyncFnOnce(&Door<'_>)) {
-    with_door_telling(settings, None, body).await;
+    with_door_telling(settings, None, DoorStore::Sqlite, body).await;
 }
 
 /// As [`with_door`], with a collector for spans. The remaining spans are sent at the end.
 pub async fn with_traced_door(collector: &str, body: impl AsyncFnOnce(&Door<'_>)) {
     let telemetry = TelemetrySettings::new(collector, Some("x-key=k%201"), Some("door")).unwrap();
-    with_door_telling(ServeSettings::default(), Some(telemetry), body).await;
+    with_door_telling(ServeSettings::default(), Some(telemetry), DoorStore::Sqlite, body).await;
 }
 
 async fn with_door_telling(
     settings: ServeSettings,
     telemetry: Option<TelemetrySettings>,
+    store: DoorStore,
     body: impl AsyncFnOnce(&Door<'_>),
 ) {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (folder, scope) = (tempfile::tempdir().unwrap(), Scope::new());
         let host: Arc<dyn HostPort> = bed.host.clone();
-        let place = ControlPlace::in_folder(folder.path());
+        let place = store.place(folder.path()).await;
         let control = Control::open(&place, host.clone(), scope.clone(), Arc::new(SystemClock)).await.unwrap();
         let usual = ControlSettings::default();
         let rate = pandastack_control::RateSettings { per_second: 0, ..usual.rate };

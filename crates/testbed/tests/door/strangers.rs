@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     people::{Team, everybody, operator},
-    rig::{Door, OTHER_KEY, answer, refused, with_door},
+    rig::{Door, DoorStore, OTHER_KEY, answer, refused, with_door_on},
     routes::endpoints,
 };
 
@@ -115,9 +115,8 @@ async fn ask(door: &Door<'_>, token: &str, method: &Method, (path, full): (&str,
     }
 }
 
-#[tokio::test]
-async fn things_of_others_are_not_there_on_any_route() {
-    with_door(async |door| {
+async fn things_of_others_are_not_there_on_any_route(store: DoorStore) {
+    with_door_on(store, async |door| {
         let same = [
             ("process", "prc_1"),
             ("port", "8000"),
@@ -181,9 +180,8 @@ async fn things_of_others_are_not_there_on_any_route() {
 }
 
 /// What each route needs is in the document, so that a new route is covered at birth.
-#[tokio::test]
-async fn a_role_that_is_too_low_is_refused_and_the_least_role_is_enough() {
-    with_door(async |door| {
+async fn a_role_that_is_too_low_is_refused_and_the_least_role_is_enough(store: DoorStore) {
+    with_door_on(store, async |door| {
         let root = operator(door).await;
         let mut tried = 0;
         for endpoint in endpoints() {
@@ -222,9 +220,8 @@ async fn a_role_that_is_too_low_is_refused_and_the_least_role_is_enough() {
     .await;
 }
 
-#[tokio::test]
-async fn things_of_others_cannot_be_named_in_a_body() {
-    with_door(async |door| {
+async fn things_of_others_cannot_be_named_in_a_body(store: DoorStore) {
+    with_door_on(store, async |door| {
         let theirs = everything(door).await;
         let nobodys = nothing(&theirs);
         let own = answer(door.stranger(Method::POST, "/v1/sandboxes").json(&json!({"template": "mini"}))).await.1;
@@ -253,9 +250,8 @@ async fn things_of_others_cannot_be_named_in_a_body() {
     .await;
 }
 
-#[tokio::test]
-async fn an_id_that_its_owner_deleted_is_not_there_for_others_either() {
-    with_door(async |door| {
+async fn an_id_that_its_owner_deleted_is_not_there_for_others_either(store: DoorStore) {
+    with_door_on(store, async |door| {
         let id = door.sandbox().await;
         let path = format!("/v1/sandboxes/{id}");
         for _ in 0..2 {
@@ -266,3 +262,29 @@ async fn an_id_that_its_owner_deleted_is_not_there_for_others_either() {
     })
     .await;
 }
+
+/// Runs each test on both databases.
+macro_rules! on_both_databases {
+    ($($test:ident),* $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(super::DoorStore::Sqlite).await;
+            })*
+        }
+
+        mod postgres {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(super::DoorStore::Postgres).await;
+            })*
+        }
+    };
+}
+
+on_both_databases!(
+    things_of_others_are_not_there_on_any_route,
+    a_role_that_is_too_low_is_refused_and_the_least_role_is_enough,
+    things_of_others_cannot_be_named_in_a_body,
+    an_id_that_its_owner_deleted_is_not_there_for_others_either,
+);

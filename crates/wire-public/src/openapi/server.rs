@@ -23,7 +23,7 @@ pub fn operations() -> Vec<Operation> {
         health("/healthz", "Report whether the server is healthy"),
         health("/v1/healthz", "Report whether the server is healthy (same as `/healthz`)"),
         version("/version", "Show the version of the server"),
-        version("/v1/version", "Show the version of the server (same as `/version`)"),
+        version("/v1/version", "Show the version of what runs the sandboxes"),
         metrics("/metrics", "Metrics of the server, for Prometheus"),
         metrics("/v1/metrics", "Metrics of the server, for Prometheus (same as `/metrics`)"),
         route(SERVER, "GET", "/openapi.json", "This document").open().ours().gives_content(

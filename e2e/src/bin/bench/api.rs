@@ -152,7 +152,8 @@ async fn slow_readers(api: &Api, server: &TestServer, id: &str, table: &mut Figu
     let make = format!("truncate -s {BYTES_PER_READER} /root/large");
     api.post(&format!("/v1/sandboxes/{id}/exec"), json!({ "cmd": make })).await?;
     let head = format!(
-        "GET /v1/sandboxes/{id}/fs?path=/root/large HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nconnection: close\r\n\r\n",
+        "GET /v1/sandboxes/{id}/fs?path=/root/large HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nconnection: \
+            close\r\n\r\n",
         api.address, api.key
     );
     let readers = try_join_all((0..READERS).map(|_| sip(&api.address, &head)));
