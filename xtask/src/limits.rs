@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn constants_are_found_with_their_values() {
-        let text = "//! Limits.\n\npub const A_MAX: usize = 4 * 1024;\nconst HIDDEN: u8 = 1;\n/// Waits.\npub const B: [Duration; 2] = [\n    \
+        let text = "//! Limits.\n\npub const A_MAX: usize = 4 * 1024;\nconst HIDDEN: u8 = 1;\n/// Waits.\npub const \
+            B: [Duration; 2] = [\n    \
                     Duration::from_secs(5),\n    Duration::from_secs(6),\n];\npub const LAST: u8 = 3;";
         let found = constants(text);
         let shown: Vec<_> = found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();

@@ -78,7 +78,8 @@ impl Computer {
         // back to a slow clock.
         qemu.args([
             "-append",
-            "root=/dev/nvme0n1 rw init=/sbin/first-init console=ttyS0 quiet panic=-1 oops=panic softlockup_panic=1 mitigations=off tsc=reliable",
+            "root=/dev/nvme0n1 rw init=/sbin/first-init console=ttyS0 quiet panic=-1 oops=panic softlockup_panic=1 \
+                mitigations=off tsc=reliable",
         ]);
         // The kernel has NVMe and ext4 built in. The cached root image is never written: changes go
         // to a temporary file.
