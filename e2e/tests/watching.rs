@@ -113,7 +113,7 @@ async fn events_are_followed_and_machines_measured() {
     // Entries are written asynchronously, soon after the answers.
     let recorded = async || {
         let trail = client.audit_trail(&AuditQuery::default(), 50).await.unwrap();
-        let deletes = |entry: &AuditEntry| entry.method == "DELETE" && entry.path.ends_with(&id);
+        let deletes = |entry: &AuditEntry| entry.request.method == "DELETE" && entry.request.path.ends_with(&id);
         trail.entries.iter().any(deletes).then_some(())
     };
     wait_for("the delete is in the audit trail", PATIENCE, recorded).await;

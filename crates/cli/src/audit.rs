@@ -3,7 +3,7 @@
 use std::{io::Write, process::ExitCode};
 
 use futures_util::StreamExt;
-use pandastack_client::{AuditQuery, wire::AuditEntry};
+use pandastack_client::{AuditQuery, wire::AuditedRequest};
 
 use crate::{GlobalArgs, advice::advise, connect::connect, output};
 
@@ -57,7 +57,7 @@ pub async fn audit(args: AuditArgs, global: &GlobalArgs) -> anyhow::Result<ExitC
     } else if trail.entries.is_empty() {
         eprintln!("no changes since {}", trail.since);
     } else {
-        let rows: Vec<_> = trail.entries.iter().map(row).collect();
+        let rows: Vec<_> = trail.entries.iter().map(|entry| row(&entry.request)).collect();
         output::table(&["TIME", "METHOD", "PATH", "STATUS", "TOOK", "ACTOR", "ADDRESS", "REQUEST"], &rows)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -73,17 +73,17 @@ async fn export_all(after: Option<u64>, global: &GlobalArgs) -> anyhow::Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(entry: &AuditEntry) -> Vec<String> {
+fn row(request: &AuditedRequest) -> Vec<String> {
     // An e-mail address says more than an id. Entries of old servers have only a key.
-    let actor = entry.actor_email.as_ref().or(entry.actor.as_ref()).unwrap_or(&entry.key_prefix);
+    let actor = request.actor_email.as_ref().or(request.actor.as_ref()).unwrap_or(&request.key_prefix);
     vec![
-        entry.ts.clone(),
-        entry.method.clone(),
-        entry.path.clone(),
-        entry.status.to_string(),
-        format!("{} ms", entry.duration_ms),
+        request.ts.clone(),
+        request.method.clone(),
+        request.path.clone(),
+        request.status.to_string(),
+        format!("{} ms", request.duration_ms),
         actor.clone(),
-        entry.address.clone().unwrap_or_default(),
-        entry.request_id.clone(),
+        request.address.clone().unwrap_or_default(),
+        request.request_id.clone(),
     ]
 }

@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -16,7 +17,7 @@ use pandastack_door::{
 use pandastack_kit::{Clock, Scope, random_bytes, trace::SpanQueue};
 use pandastack_mail::MailerError;
 use pandastack_model::{Fault, SandboxId};
-use pandastack_wire_fleet::{Caller, ControlPort, Credential, HostPort, PreviewGrant};
+use pandastack_wire_fleet::{Caller, ControlPort, Credential, HostPort, PreviewGrant, WorkspaceId};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -430,6 +431,13 @@ impl DoorBackend for Control {
     fn record_at_once(&self, entry: AuditRow) {
         if let Err(error) = self.front.audit_entries.try_send(UnwrittenEntry::Request(entry)) {
             tracing::warn!(%error, "could not add a request to the audit trail");
+        }
+    }
+
+    fn count_request(&self, workspace: &WorkspaceId, status: u16, took: Duration) {
+        // Figures are shown by the server with the host.
+        if self.host.is_here() {
+            self.usage.series.add_request(workspace, status, took, self.clock.now_ns());
         }
     }
 

@@ -124,11 +124,13 @@ pub const SAMPLE_EVERY: Duration = Duration::from_secs(15);
 /// Sandboxes and workspaces with recorded time series.
 pub const SERIES_SANDBOXES_MAX: usize = 1024;
 pub const SERIES_WORKSPACES_MAX: usize = 256;
+/// How long a workspace without requests and boots keeps its place if others need one.
+pub const SERIES_QUIET_MAX: Duration = Duration::from_secs(3600);
 /// Longest time span of one query.
 pub const SERIES_SPAN_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Boots kept for one workspace, and workspaces with kept boots.
-pub const BOOTS_PER_WORKSPACE_MAX: usize = 500;
+pub const BOOTS_PER_WORKSPACE_MAX: usize = 1000;
 pub const BOOT_WORKSPACES_MAX: usize = 256;
 
 /// Length of the queue of requests to reconcile one sandbox with the host.

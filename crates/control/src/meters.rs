@@ -31,6 +31,11 @@ struct CreateLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StateLabel {
     state: String,
 }
@@ -48,6 +53,7 @@ pub struct Meters {
     boots: Family<ModeLabel, Counter>,
     boot_durations: Family<BootModeLabel, Histogram>,
     creates: Family<CreateLabels, Counter>,
+    hibernations: Family<ResultLabel, Counter>,
     sandboxes: Family<StateLabel, Gauge>,
     machines: Family<OfLabel, Gauge>,
     bytes: Family<OfLabel, Gauge>,
@@ -78,6 +84,7 @@ impl Default for Meters {
             boots: Family::default(),
             boot_durations: Family::new_with_constructor(|| Histogram::new(BOOT_BUCKETS)),
             creates: Family::default(),
+            hibernations: Family::default(),
             sandboxes: Family::default(),
             machines: Family::default(),
             bytes: Family::default(),
@@ -91,6 +98,7 @@ impl Default for Meters {
         registry.register_with_unit("sandbox_boot_duration", about, Unit::Seconds, meters.boot_durations.clone());
         let about = "Creates that were admitted, by result and boot mode";
         registry.register("sandbox_creates", about, meters.creates.clone());
+        registry.register("hibernation", "Hibernations of sandboxes by result", meters.hibernations.clone());
         registry.register("sandboxes", "Sandboxes by state", meters.sandboxes.clone());
         registry.register("machines", "Machines by use: serving, standby or blank", meters.machines.clone());
         registry.register_with_unit(
@@ -121,6 +129,16 @@ impl Meters {
     pub fn created(&self, mode: Option<&str>) {
         let result = if mode.is_some() { "ok" } else { "error" };
         self.creates.get_or_create(&CreateLabels { result, boot_mode: mode.unwrap_or("none").to_owned() }).inc();
+    }
+
+    /// Counts a sandbox that fell asleep.
+    pub fn hibernated(&self) {
+        self.hibernations.get_or_create(&ResultLabel { result: "ok" }).inc();
+    }
+
+    /// Counts a sandbox that could not be put to sleep.
+    pub fn hibernation_failed(&self) {
+        self.hibernations.get_or_create(&ResultLabel { result: "error" }).inc();
     }
 
     /// Renders all meters.
@@ -167,6 +185,8 @@ mod tests {
         meters.booted("standby", 40);
         meters.created(Some("standby"));
         meters.created(None);
+        meters.hibernated();
+        meters.hibernation_failed();
         meters.requests.too_fast();
         let reading = |state: &str| MeterReading {
             sandboxes: vec![(state.into(), 2)],
@@ -188,6 +208,8 @@ mod tests {
             "pandastack_sandbox_boot_duration_seconds_bucket{le=\"0.05\",boot_mode=\"standby\"} 1",
             "pandastack_sandbox_creates_total{result=\"ok\",boot_mode=\"standby\"} 1",
             "pandastack_sandbox_creates_total{result=\"error\",boot_mode=\"none\"} 1",
+            "pandastack_hibernation_total{result=\"ok\"} 1",
+            "pandastack_hibernation_total{result=\"error\"} 1",
             "pandastack_rate_limited_total 1",
             "pandastack_sandboxes{state=\"running\"} 2",
             "pandastack_machines{of=\"standby\"} 1",

@@ -1,12 +1,15 @@
 //! Bounded time series in memory: fine points for the last hour, coarser ones for a day and a
 //! month. The caller passes the time.
 
+mod activity;
+
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use activity::AllActivity;
 use pandastack_model::SandboxId;
 use pandastack_wire_fleet::{MachineUsage, WorkspaceId};
 
@@ -17,7 +20,7 @@ const TIERS: [(u64, usize); 3] = [(15, 240), (300, 288), (3600, 720)];
 
 /// The names of a sandbox's values.
 pub const SANDBOX_VALUES: [&str; 4] = ["cpu_pct", "mem_bytes", "vsz_bytes", "threads"];
-/// The names of a workspace's values.
+/// The names of a workspace's measured values.
 pub const WORKSPACE_VALUES: [&str; 4] = ["sandboxes", "sandboxes_running", "cpu_percent", "rss_bytes"];
 
 /// Points of one name: Unix seconds and value, oldest first.
@@ -33,56 +36,77 @@ pub struct SeriesRange {
     pub step: u64,
 }
 
-/// A time series of four values.
-#[derive(Clone, Debug, Default)]
-struct Series {
-    tiers: [VecDeque<Point>; 3],
+/// A point of a series. All values of its period are merged.
+trait SeriesPoint: Default {
+    fn merge(&mut self, other: &Self);
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Point {
-    at: u64,
+/// A time series. Periods without values have no point.
+#[derive(Clone, Debug, Default)]
+struct Series<P> {
+    tiers: [VecDeque<(u64, P)>; 3],
+}
+
+impl<P: SeriesPoint> Series<P> {
+    /// Changes the current point of each tier.
+    fn update(&mut self, at: u64, change: impl Fn(&mut P)) {
+        for (points, (width, kept)) in self.tiers.iter_mut().zip(TIERS) {
+            let bucket = at - at % width;
+            if let Some((_, point)) = points.back_mut().filter(|(last, _)| *last >= bucket) {
+                change(point);
+                continue;
+            }
+            if points.len() >= kept {
+                points.pop_front();
+            }
+            let mut point = P::default();
+            change(&mut point);
+            points.push_back((bucket, point));
+        }
+    }
+
+    /// Returns the time of the newest point.
+    fn last(&self) -> Option<u64> {
+        self.tiers.first()?.back().map(|(at, _)| *at)
+    }
+
+    /// Returns the points of a span, merged by step. Finer points replace coarser ones where both
+    /// exist. A coarse point may be longer than a step: the number is the step's share of it.
+    fn read(&self, span: SeriesRange) -> BTreeMap<u64, (P, f64)> {
+        let mut buckets: BTreeMap<u64, (P, f64)> = BTreeMap::new();
+        let (from, mut until) = (span.from - span.from % span.step, u64::MAX);
+        // Points finer than the step have nothing to add, and do not reach as far back.
+        let first = TIERS.iter().rposition(|(width, _)| *width <= span.step).unwrap_or(0);
+        for (points, (width, _)) in self.tiers.iter().zip(TIERS).skip(first) {
+            let share = (span.step as f64 / width as f64).min(1.0);
+            // Skip a coarse point that overlaps finer ones.
+            let told = |(at, _): &&(u64, P)| (from..=span.to).contains(at) && at + width <= until;
+            for (at, point) in points.iter().filter(told) {
+                buckets.entry(at - at % span.step).or_insert_with(|| (P::default(), share)).0.merge(point);
+            }
+            until = points.front().map_or(until, |(at, _)| (*at).min(until));
+        }
+        buckets
+    }
+}
+
+/// Four measured values, to be shown as their means.
+#[derive(Clone, Copy, Debug, Default)]
+struct MeasuredPoint {
     sums: [f64; 4],
     count: u32,
 }
 
-impl Series {
-    fn push(&mut self, at: u64, values: [f64; 4]) {
-        for (points, (width, kept)) in self.tiers.iter_mut().zip(TIERS) {
-            let bucket = at - at % width;
-            match points.back_mut().filter(|point| point.at >= bucket) {
-                Some(point) => {
-                    point.count += 1;
-                    point.sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
-                }
-                None => {
-                    points.push_back(Point { at: bucket, sums: values, count: 1 });
-                    if points.len() > kept {
-                        points.pop_front();
-                    }
-                }
-            }
-        }
+impl SeriesPoint for MeasuredPoint {
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sums.iter_mut().zip(other.sums).for_each(|(sum, value)| *sum += value);
     }
+}
 
-    /// Returns the points of a span. Each is the mean of the values in its step. Finer points
-    /// replace coarser ones where both exist.
-    fn read(&self, span: SeriesRange) -> BTreeMap<u64, [f64; 4]> {
-        let mut buckets: BTreeMap<u64, Point> = BTreeMap::new();
-        let mut until = u64::MAX;
-        for (points, (width, _)) in self.tiers.iter().zip(TIERS) {
-            // Skip a coarse point that overlaps finer ones.
-            let told = |point: &&Point| (span.from..=span.to).contains(&point.at) && point.at + width <= until;
-            for point in points.iter().filter(told) {
-                let at = point.at - point.at % span.step;
-                let bucket = buckets.entry(at).or_insert(Point { at, sums: [0.0; 4], count: 0 });
-                bucket.count += point.count;
-                bucket.sums.iter_mut().zip(point.sums).for_each(|(sum, value)| *sum += value);
-            }
-            until = points.front().map_or(until, |point| point.at.min(until));
-        }
-        let mean = |point: Point| point.sums.map(|sum| (sum / f64::from(point.count) * 100.0).round() / 100.0);
-        buckets.into_iter().map(|(at, point)| (at, mean(point))).collect()
+impl Series<MeasuredPoint> {
+    fn push(&mut self, at: u64, values: [f64; 4]) {
+        self.update(at, |point| point.merge(&MeasuredPoint { sums: values, count: 1 }));
     }
 }
 
@@ -121,18 +145,23 @@ pub struct SandboxSample {
 
 /// The series of all sandboxes and workspaces.
 #[derive(Default)]
-pub struct AllSeries(Mutex<KeptSeries>);
+pub struct AllSeries {
+    measured: Mutex<KeptSeries>,
+    /// Has locks of its own, because requests are counted while samples are taken.
+    activity: AllActivity,
+}
 
 #[derive(Default)]
 struct KeptSeries {
-    sandboxes: HashMap<SandboxId, (Series, UsageBaseline)>,
-    workspaces: HashMap<WorkspaceId, Series>,
+    sandboxes: HashMap<SandboxId, (Series<MeasuredPoint>, UsageBaseline)>,
+    workspaces: HashMap<WorkspaceId, Series<MeasuredPoint>>,
 }
 
 impl AllSeries {
     /// Adds a sample of all sandboxes, and forgets sandboxes that are not in it.
     pub fn sample(&self, everything: &[SandboxSample], now_ns: u64) {
-        let now = now_ns / 1_000_000_000;
+        let now = seconds(now_ns);
+        self.activity.prune(now);
         let mut kept = self.lock();
         let here: HashSet<SandboxId> = everything.iter().map(|sampled| sampled.id).collect();
         kept.sandboxes.retain(|id, _| here.contains(id));
@@ -159,6 +188,21 @@ impl AllSeries {
         }
     }
 
+    /// Counts an answered request.
+    pub fn add_request(&self, workspace: &WorkspaceId, status: u16, took: Duration, now_ns: u64) {
+        self.activity.update(workspace, seconds(now_ns), |point| point.add_request(status, took));
+    }
+
+    /// Counts a created sandbox.
+    pub fn add_create(&self, workspace: &WorkspaceId, now_ns: u64) {
+        self.activity.update(workspace, seconds(now_ns), |point| point.add_create());
+    }
+
+    /// Counts a boot.
+    pub fn add_boot(&self, workspace: &WorkspaceId, mode: &str, took: Duration, now_ns: u64) {
+        self.activity.update(workspace, seconds(now_ns), |point| point.add_boot(mode, took));
+    }
+
     /// Returns the last measurement of a sandbox.
     pub fn baseline(&self, id: SandboxId) -> Option<UsageBaseline> {
         self.lock().sandboxes.get(&id).map(|(_, baseline)| *baseline)
@@ -172,12 +216,15 @@ impl AllSeries {
 
     /// Returns a part of a workspace's series.
     pub fn workspace(&self, workspace: &WorkspaceId, span: SeriesRange) -> BTreeMap<String, Points> {
+        let mut all = self.activity.read(workspace, span);
         let kept = self.lock();
-        named(WORKSPACE_VALUES, kept.workspaces.get(workspace).map(|series| series.read(span)).unwrap_or_default())
+        let points = kept.workspaces.get(workspace).map(|series| series.read(span)).unwrap_or_default();
+        all.extend(named(WORKSPACE_VALUES, points));
+        all
     }
 
     fn lock(&self) -> MutexGuard<'_, KeptSeries> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.measured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -194,14 +241,23 @@ impl KeptSeries {
         *baseline = fresh;
         let cpu = cpu?;
         let values = [cpu, usage.resident.get() as f64, usage.mapped.get() as f64, usage.threads as f64];
-        series.push(now_ns / 1_000_000_000, values);
+        series.push(seconds(now_ns), values);
         Some(cpu)
     }
 }
 
-fn named(names: [&str; 4], points: BTreeMap<u64, [f64; 4]>) -> BTreeMap<String, Points> {
-    let of = |index: usize| points.iter().map(|(at, values)| (*at, values[index])).collect();
+fn named(names: [&str; 4], points: BTreeMap<u64, (MeasuredPoint, f64)>) -> BTreeMap<String, Points> {
+    let mean = |point: &MeasuredPoint, index: usize| rounded(point.sums[index] / f64::from(point.count));
+    let of = |index: usize| points.iter().map(|(at, (point, _))| (*at, mean(point, index))).collect();
     names.into_iter().enumerate().map(|(index, name)| (name.to_owned(), of(index))).collect()
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+fn seconds(ns: u64) -> u64 {
+    ns / 1_000_000_000
 }
 
 #[cfg(test)]
@@ -259,12 +315,13 @@ mod tests {
 
     #[test]
     fn a_month_fits_and_older_points_are_coarser() {
-        let mut series = Series::default();
+        let mut series = Series::<MeasuredPoint>::default();
         let month = 31 * 24 * 3600;
         for at in (0..month).step_by(15) {
             series.push(at, [at as f64; 4]);
         }
         assert_eq!(series.tiers.each_ref().map(VecDeque::len), [240, 288, 720]);
+        assert!(series.tiers.iter().all(|points| points.capacity() < 1100), "nothing grows further");
         let points = series.read(SeriesRange { from: 0, to: month, step: 15 });
         assert!(points.len() > 900 && points.len() <= 240 + 288 + 720, "{}", points.len());
         assert_eq!(points.last_key_value().unwrap().0, &(month - 15));

@@ -1,5 +1,7 @@
 //! What the front door asks of the control plane.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use pandastack_model::Fault;
 use pandastack_wire_fleet::{Caller, ControlPort, WorkspaceId};
@@ -53,6 +55,9 @@ pub trait DoorBackend: ControlPort {
 
     /// Records an audit entry without any delay. It is lost if too many wait to be written.
     fn record_at_once(&self, entry: AuditRow);
+
+    /// Counts an answered request of a workspace. It must not wait.
+    fn count_request(&self, workspace: &WorkspaceId, status: u16, took: Duration);
 
     /// Takes an idempotency key for a request, or returns what is known of it.
     async fn begin_attempt(&self, attempt: &IdempotencyKey, digest: &str) -> Result<AttemptState, Fault>;

@@ -85,7 +85,7 @@ pub use team::{
 pub use template::Template;
 pub use text::TextTail;
 pub use time::{parse_rfc3339, rfc3339};
-pub use trail::{AuditEntry, AuditTrail, ExportedAuditEntry};
+pub use trail::{AuditEntry, AuditTrail, AuditedRequest, ExportedAuditEntry};
 pub use volume::{CreateVolume, GrowVolume, MountSpec, Volume, VolumeAttachment, VolumeName};
 pub use webhook::{
     ChangeWebhook, CreateWebhook, Delivery, DeliveryAttempt, EventPattern, PING_KIND, Ping, RotateSecret, Webhook,

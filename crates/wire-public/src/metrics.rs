@@ -19,6 +19,12 @@ pub struct MachineMetrics {
 
 /// Values over time. Each name has a list of pairs of a time such as
 /// `2026-11-17 09:12:00` (UTC) and a value, oldest first.
+///
+/// A sandbox has `cpu_pct`, `mem_bytes`, `vsz_bytes` and `threads`. A workspace has `sandboxes`,
+/// `sandboxes_running`, `cpu_percent` and `rss_bytes`, and, for steps in which there were some,
+/// requests (`http_rps`: their number, `http_errors`: those answered with 500 or more, `http_p50`
+/// and `http_p95` in milliseconds), created sandboxes (`sb_creates`), and boots (`boot_p50` and
+/// `boot_p95` in milliseconds, `boot_warm_pct`: the percentage that was not cold).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricSeries {

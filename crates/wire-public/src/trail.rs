@@ -15,10 +15,21 @@ pub struct AuditTrail {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuditEntry {
-    pub id: String,
+    /// The same as `number`. 0 for entries of old servers.
+    pub id: u64,
+    /// The id in exports.
+    pub entry: String,
     /// The place in the workspace's hash chain. Entries of old servers have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
+    #[serde(flatten)]
+    pub request: AuditedRequest,
+}
+
+/// A request as the audit trail shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AuditedRequest {
     /// When the request arrived.
     pub ts: String,
     pub workspace: String,
@@ -48,8 +59,12 @@ pub struct AuditEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExportedAuditEntry {
+    pub id: String,
+    /// The place in the workspace's hash chain. Entries of old servers have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
     #[serde(flatten)]
-    pub entry: AuditEntry,
+    pub request: AuditedRequest,
     /// When the request arrived, in nanoseconds since 1970. Text, because it exceeds the exact
     /// numbers of many programs.
     pub at_ns: String,

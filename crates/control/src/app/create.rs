@@ -57,6 +57,7 @@ impl Control {
                 (intent.size, intent.observed, intent.state) =
                     (MachineSize::of(&seen), StartReport::of(&seen), SandboxState::Running);
                 self.usage.meters.created(Some(&intent.observed.boot_mode));
+                self.usage.series.add_create(&intent.workspace, self.clock.now_ns());
                 self.record_running(&intent, &seen);
                 tracing::info!(sandbox = %intent.id, boot_ms = intent.observed.boot_ms, "sandbox created");
                 Ok(intent)
@@ -113,6 +114,7 @@ impl Control {
         let StartReport { boot_ms, boot_mode: mode, .. } = StartReport::of(seen);
         self.usage.meters.booted(&mode, boot_ms);
         let (at_ns, template) = (self.clock.now_ns(), template.to_owned());
+        self.usage.series.add_boot(workspace, &mode, Duration::from_millis(boot_ms), at_ns);
         self.usage.boots.add(workspace, BootRecord { at_ns, sandbox: seen.id, template, mode, boot_ms });
     }
 

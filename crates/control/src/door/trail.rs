@@ -8,9 +8,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::stream::try_unfold;
-use pandastack_door::http::{Answer, query_time, query_value};
+use pandastack_door::{
+    AuditRow,
+    http::{Answer, query_time, query_value},
+};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_public::{AuditEntry, AuditTrail, ExportedAuditEntry, rfc3339};
+use pandastack_wire_public::{AuditEntry, AuditTrail, AuditedRequest, ExportedAuditEntry, rfc3339};
 
 use super::caller::Authenticated;
 use crate::{
@@ -36,7 +39,7 @@ pub async fn list(
     };
     let limit = text("limit").and_then(|limit| limit.parse().ok()).unwrap_or(AUDIT_LISTED_DEFAULT);
     let found = control.store.audit_entries(&caller.workspace, &filter, limit.min(AUDIT_LISTED_MAX)).await;
-    let entries = found.map_err(Fault::from)?.into_iter().map(render).collect();
+    let entries = found.map_err(Fault::from)?.into_iter().map(listed).collect();
     Ok(Json(AuditTrail { entries, since: rfc3339(since_ns) }))
 }
 
@@ -75,20 +78,22 @@ pub async fn export(
 fn lines(entries: Vec<ChainedEntry>) -> Result<String, std::io::Error> {
     let mut lines = String::new();
     for chained in entries {
-        let (at_ns, previous_hash) = (chained.entry.at_ns.to_string(), chained.previous_hash.clone());
-        let hash = chained.hash.clone();
-        lines += &serde_json::to_string(&ExportedAuditEntry { entry: render(chained), at_ns, previous_hash, hash })?;
+        let ChainedEntry { id, number, previous_hash, hash, entry } = chained;
+        let (at_ns, request) = (entry.at_ns.to_string(), render(entry));
+        lines += &serde_json::to_string(&ExportedAuditEntry { id, number, request, at_ns, previous_hash, hash })?;
         lines.push('\n');
     }
     Ok(lines)
 }
 
-fn render(chained: ChainedEntry) -> AuditEntry {
+fn listed(chained: ChainedEntry) -> AuditEntry {
     let ChainedEntry { id, number, entry, .. } = chained;
+    AuditEntry { id: number.unwrap_or(0), entry: id, number, request: render(entry) }
+}
+
+fn render(entry: AuditRow) -> AuditedRequest {
     let known = |text: String| Some(text).filter(|text| !text.is_empty());
-    AuditEntry {
-        id,
-        number,
+    AuditedRequest {
         ts: rfc3339(entry.at_ns),
         workspace: entry.workspace.0,
         request_id: entry.request_id,

@@ -111,6 +111,9 @@ pub(super) async fn write_state(control: &Control, view: &SandboxView, told: &Sa
         | SandboxState::Waking
         | SandboxState::Failed { .. } => {
             let kind = control.store.mark_state(HostReport { view, told, at_ns: control.clock.now_ns() }).await?;
+            if kind == Some(EventKind::Hibernated) {
+                control.usage.meters.hibernated();
+            }
             if kind == Some(EventKind::Woken)
                 && let Some((workspace, template)) = control.store.owner(view.id).await?
             {

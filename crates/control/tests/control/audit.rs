@@ -225,7 +225,8 @@ async fn an_entry_names_its_actor_and_address() {
     for entry in &found {
         let rest = (&entry["address"], &entry["request_id"], &entry["workspace"], &entry["status"]);
         assert_eq!(rest, (&json!("192.0.2.7"), &json!("r-1"), &json!("default"), &json!(404)), "{entry}");
-        assert!(entry["id"].is_string() && entry["ts"].is_string(), "{entry}");
+        assert!(entry["entry"].is_string() && entry["ts"].is_string(), "{entry}");
+        assert!(entry["id"].is_u64() && entry["id"] == entry["number"], "{entry}");
     }
     for (query, count) in [
         (format!("?actor=user:{}&method=DELETE", root.id), 1),

@@ -205,6 +205,9 @@ async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> 
     span::end(work, &here, status);
     guard.meters.answered(method.as_str(), &route, status, took);
     if !forwarded {
+        if let Some(known) = &known {
+            guard.backend.count_request(&known.caller.workspace, status, took);
+        }
         response.headers_mut().insert(TRACEPARENT, trace_header(&trace));
     }
     tracing::info!(trace = %id, trace_id = trace.id(), %method, route, status, took_ms = millis(took), "answered");

@@ -35,6 +35,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("DirListing", &["truncated"]),
     ("Port", &["process", "loopback_only"]),
     ("ErrorBody", &["code", "request_id"]),
+    ("AuditEntry", &["entry", "number", "route", "duration_ms", "actor_email", "address", "key_prefix"]),
 ];
 
 /// Both kinds of schemas: responses list the fields that are always present, requests the fields

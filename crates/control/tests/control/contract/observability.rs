@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use pandastack_control::limits::AUDIT_AGE_MAX;
 use pandastack_model::{Fault, FaultKind, SandboxState};
-use pandastack_wire_fleet::HostEvent;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -110,6 +109,20 @@ async fn audit_names_the_user_or_the_key_prefix_and_shows_only_the_callers_works
 }
 
 #[tokio::test]
+async fn audit_id_is_an_int() {
+    let rig = Rig::start().await;
+    for _ in 0..3 {
+        rig.delete("/v1/sandboxes/none").await;
+    }
+    let found = wait_for_trail(&rig, "", 3).await;
+    let ids: Vec<_> = found.iter().map(|entry| entry["id"].clone()).collect();
+    assert_eq!(ids, [json!(3), json!(2), json!(1)]);
+    let exported = rig.call(Method::GET, "/v1/audit/export").send().await.unwrap().text().await.unwrap();
+    let first: Value = serde_json::from_str(exported.lines().next().unwrap()).unwrap();
+    assert_eq!((&first["id"], &first["number"]), (&found[2]["entry"], &json!(1)), "an export is as before: {first}");
+}
+
+#[tokio::test]
 async fn get_v1_stats_boot_limit_is_1_to_500_and_bounds_recent() {
     let rig = Rig::start().await;
     for _ in 0..52 {
@@ -123,18 +136,42 @@ async fn get_v1_stats_boot_limit_is_1_to_500_and_bounds_recent() {
     needs_key(&rig, "/v1/stats/boot").await;
 }
 
-/// Wakes a sandbox in a given time.
-async fn boot_in(rig: &Rig, id: &str, boot_ms: u64) {
+#[tokio::test]
+async fn get_v1_stats_boot_is_over_the_last_1000_boots() {
+    let rig = Rig::start().await;
+    let parent = rig.created().await;
+    let fork = async |count: u64| {
+        let (status, tree) =
+            rig.send(Method::POST, &format!("/v1/sandboxes/{parent}/fork-tree"), json!({"count": count})).await;
+        assert_eq!(status, 201, "{tree}");
+    };
+    for _ in 0..62 {
+        fork(16).await;
+    }
+    fork(7).await;
+    let stats = async || rig.get("/v1/stats/boot").await.1;
+    assert_eq!(stats().await["total_samples"], json!(1000));
+    wake(&rig, &parent, ("wake", 700)).await;
+    wait_for("the boot", || async { stats().await["overall"]["max_ms"] == json!(700) }).await;
+    let stats = stats().await;
+    assert_eq!(stats["total_samples"], json!(1000));
+    assert_eq!(stats["by_mode"].get("snapshot-natid"), None, "the first boot is forgotten: {stats}");
+}
+
+/// Puts a sandbox to sleep and wakes it, as the host does on its own.
+async fn wake(rig: &Rig, id: &str, (boot_mode, boot_ms): (&'static str, u64)) {
     assert_eq!(rig.post(&format!("/v1/sandboxes/{id}/hibernate")).await.0, 200);
+    rig.host.change(id.parse().unwrap(), |view| {
+        (view.state, view.boot_mode) = (SandboxState::Running, boot_mode);
+        view.boot = Duration::from_millis(boot_ms);
+    });
+}
+
+/// Wakes a sandbox in a given time, and waits until that is counted.
+async fn boot_in(rig: &Rig, id: &str, boot: (&'static str, u64)) {
     let samples = async || rig.get("/v1/stats/boot").await.1["total_samples"].as_u64().unwrap();
     let before = samples().await;
-    let view = {
-        let mut sandboxes = rig.host.sandboxes.lock().unwrap();
-        let view = sandboxes.get_mut(&id.parse().unwrap()).unwrap();
-        (view.state, view.boot_mode, view.boot) = (SandboxState::Running, "wake", Duration::from_millis(boot_ms));
-        view.clone()
-    };
-    rig.host.events.send(HostEvent::Changed { view, cause: None }).unwrap();
+    wake(rig, id, boot).await;
     wait_for("the boot", || async { samples().await == before + 1 }).await;
 }
 
@@ -143,7 +180,7 @@ async fn boot_stats_of_10_values_100_to_1000_have_p50_500_and_p90_900() {
     let rig = Rig::start().await;
     let id = rig.created().await;
     for hundreds in [7, 1, 10, 3, 2, 9, 4, 8, 6, 5] {
-        boot_in(&rig, &id, hundreds * 100).await;
+        boot_in(&rig, &id, ("wake", hundreds * 100)).await;
     }
     let (_, stats) = rig.get("/v1/stats/boot").await;
     let bucket = json!({"count": 10, "min_ms": 100, "max_ms": 1000, "mean_ms": 550.0,
@@ -172,6 +209,39 @@ async fn get_v1_metrics_overview_gives_from_to_step_and_series_of_bucket_and_val
     let pattern: String = bucket.chars().map(|sign| if sign.is_ascii_digit() { '0' } else { sign }).collect();
     assert_eq!(pattern, "0000-00-00 00:00:00", "{bucket}");
     needs_key(&rig, "/v1/metrics/overview").await;
+}
+
+#[tokio::test]
+async fn overview_series_are_http_rps_p50_p95_errors_sb_creates_boot_p50_p95_and_warm_pct() {
+    let clock = StillClock::at(NOON_S);
+    let rig = rig(&clock).await;
+    let id = rig.created().await;
+    for boot in [("cold", 900), ("wake", 40), ("wake", 40)] {
+        boot_in(&rig, &id, boot).await;
+    }
+    clock.pass(60);
+    rig.host.fail_next("ensure", Fault::new(FaultKind::Busy, "host.full", "no room"));
+    assert_eq!(rig.create(json!({"template": "mini"})).await.0, 503);
+    rig.get("/v1/me").await;
+    assert_eq!(rig.get("/v1/sandboxes/none").await.0, 404);
+    clock.pass(60);
+    let (status, found) = rig.get("/v1/metrics/overview").await;
+    assert_eq!(status, 200, "{found}");
+    let value = |name: &str, minute: u64| {
+        let at = json!(format!("2026-03-10 12:0{minute}:00"));
+        let points = found["series"][name].as_array().unwrap_or_else(|| panic!("{name} is not in {found}"));
+        points.iter().find(|point| point[0] == at).map(|point| point[1].as_f64().unwrap())
+    };
+    assert!(value("http_rps", 0).unwrap() >= 7.0, "{found}");
+    assert_eq!((value("http_rps", 1), value("http_errors", 1)), (Some(3.0), Some(1.0)), "a count per bucket: {found}");
+    assert_eq!(value("http_errors", 0), Some(0.0));
+    assert!(value("http_p50", 1) > Some(0.0) && value("http_p95", 1) >= value("http_p50", 1), "{found}");
+    assert_eq!((value("sb_creates", 0), value("sb_creates", 1)), (Some(1.0), None), "{found}");
+    let (median, high) = (value("boot_p50", 0).unwrap(), value("boot_p95", 0).unwrap());
+    assert!((20.0..=50.0).contains(&median) && (500.0..=900.0).contains(&high), "{found}");
+    assert_eq!((value("boot_warm_pct", 0), value("boot_warm_pct", 1)), (Some(75.0), None), "{found}");
+    let (_, theirs) = rig.stranger(Method::GET, "/v1/metrics/overview").await;
+    assert_eq!((&theirs["series"]["http_rps"], &theirs["series"]["boot_p50"]), (&json!([]), &json!([])));
 }
 
 #[tokio::test]
@@ -244,6 +314,27 @@ async fn prometheus_names_are_http_requests_request_duration_sandboxes_creates_a
     ] {
         assert!(line(start, label), "{start} with {label} is not in:\n{said}");
     }
+}
+
+#[tokio::test]
+async fn prometheus_hibernation_total_has_a_result() {
+    let rig = Rig::start().await;
+    let (asked, idle, failed) = (rig.created().await, rig.created().await, rig.created().await);
+    assert_eq!(rig.post(&format!("/v1/sandboxes/{asked}/hibernate")).await.0, 200);
+    assert_eq!(rig.post(&format!("/v1/sandboxes/{asked}/hibernate")).await.0, 200, "it sleeps already");
+    rig.host.change(idle.parse().unwrap(), |view| view.state = SandboxState::Asleep);
+    rig.host.fail_next("sleep", Fault::new(FaultKind::Busy, "disk.full", "no room"));
+    assert_eq!(rig.post(&format!("/v1/sandboxes/{failed}/hibernate")).await.0, 503);
+    let counted = async |rig: &Rig, result: &str, count: u64| {
+        let line = format!("pandastack_hibernation_total{{result=\"{result}\"}} {count}");
+        text(rig, "/metrics").await.lines().any(|said| said == line)
+    };
+    wait_for("both hibernations", || counted(&rig, "ok", 2)).await;
+    assert!(counted(&rig, "error", 1).await);
+    // The host puts the last one to sleep while the server is down.
+    rig.host.sandboxes.lock().unwrap().get_mut(&failed.parse().unwrap()).unwrap().state = SandboxState::Asleep;
+    let rig = rig.restart_control().await;
+    assert!(counted(&rig, "ok", 1).await, "only what was not counted before");
 }
 
 #[tokio::test]
