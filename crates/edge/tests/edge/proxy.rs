@@ -68,10 +68,13 @@ async fn a_key_in_the_query_lets_in_and_stays_here() {
     let request = rig.http.get(&url).basic_auth("user", Some("of the program"));
     let seen_plain = seen(&mut rig, request).await.to_ascii_lowercase();
     assert!(seen_plain.contains("authorization: basic "), "{seen_plain}");
-    // Our keys are recognized by their prefix, which the stub's keys do not have.
-    assert!(seen_plain.starts_with("get /x?a=1&access_token=mine&b=2 "), "{seen_plain}");
-    let request = rig.call(Method::GET, "/proxy/3000/x?a=1&access_token=pds_0123&b=2");
-    assert!(seen(&mut rig, request).await.starts_with("GET /x?a=1&b=2 "));
+    // It was the credential, whatever its form: a session or a token of a provider, too.
+    assert!(seen_plain.starts_with("get /x?a=1&b=2 "), "{seen_plain}");
+    for (token, left) in [("pds_0123", ""), ("pss_0123", ""), ("theirs", "access_token=theirs&")] {
+        let request = rig.call(Method::GET, &format!("/proxy/3000/x?a=1&access_token={token}&b=2"));
+        let head = seen(&mut rig, request).await;
+        assert!(head.starts_with(&format!("GET /x?a=1&{left}b=2 ")), "{head}");
+    }
 }
 
 #[tokio::test]
