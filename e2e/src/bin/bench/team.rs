@@ -17,7 +17,7 @@ use pandastack_database::{Database, PoolSettings, query, server::PostgresServer}
 use pandastack_kit::{Clock, Scope, SystemClock};
 use pandastack_testbed::FakeBed;
 use pandastack_wire_fleet::{HostPort, WorkspaceId, stub::StubHost};
-use reqwest::Client;
+use reqwest::{Client, StatusCode};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -35,6 +35,8 @@ const WORKSPACES: usize = 100;
 const LOOPS: usize = 2;
 const LOOPS_OF_THE_BUSY: usize = 40;
 const LOAD: Duration = Duration::from_secs(15);
+/// Pause after a create that was refused because too many are starting.
+const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 /// As many as a host has. All loops together need fewer.
 const NETWORK_SLOTS: usize = 250;
 const HOUR_NS: u64 = 3_600_000_000_000;
@@ -223,6 +225,11 @@ async fn create_until(office: Arc<Office>, key: String, done: Arc<AtomicU64>, un
         let made = ask.json(&json!({"template": "mini"})).send().await?;
         let status = made.status();
         let body = made.text().await?;
+        // It waited longer than a create may wait for its turn.
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            tokio::time::sleep(REFUSED_PAUSE).await;
+            continue;
+        }
         ensure!(status.is_success(), "{status}: {body}");
         done.fetch_add(1, Ordering::Relaxed);
         let id: serde_json::Value = serde_json::from_str(&body)?;
