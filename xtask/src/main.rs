@@ -8,6 +8,7 @@ mod kvm_host;
 mod limits;
 mod openapi;
 mod run;
+mod sdk;
 mod tidy;
 
 use std::process::ExitCode;
@@ -32,6 +33,8 @@ enum Command {
     Limits,
     /// Write docs/openapi.json from the code.
     Openapi,
+    /// Write the core of both SDKs from the document of the API.
+    Sdk,
     /// Build the fuzz targets and run them, each for some time.
     Fuzz(fuzz::FuzzArgs),
     /// Run a command in the emulated KVM host, a machine whose /dev/kvm is real.
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Limits => limits::run(),
         Command::Openapi => openapi::run(),
+        Command::Sdk => sdk::run(),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::KvmHost(args) => kvm_host::run(&args),
     };

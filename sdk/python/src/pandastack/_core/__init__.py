@@ -1,0 +1,1 @@
+"""The API's operations and objects, written from its OpenAPI document."""
