@@ -1,0 +1,1 @@
+"""The asynchronous classes. `scripts/write_sync.py` writes the synchronous ones from them."""

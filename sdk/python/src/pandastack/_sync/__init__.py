@@ -1,0 +1,1 @@
+"""The synchronous classes, written by `scripts/write_sync.py` from `_async`."""
