@@ -2,6 +2,7 @@
 //! This file has helpers that several tests share.
 
 mod door;
+pub mod own_sdk;
 pub mod published;
 pub mod registry;
 mod rig;

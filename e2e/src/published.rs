@@ -52,7 +52,7 @@ pub fn typescript() -> PathBuf {
 
 /// Finds an installed client, or installs it. A partial installation is never used, and parallel
 /// tests install it only once.
-fn kept(name: &str, what: &str, install: impl FnOnce(&Path)) -> PathBuf {
+pub(crate) fn kept(name: &str, what: &str, install: impl FnOnce(&Path)) -> PathBuf {
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
     let cache = std::env::var_os("PANDASTACK_CACHE_DIR").map_or_else(|| home.join(".cache/pandastack"), PathBuf::from);
     std::fs::create_dir_all(&cache).unwrap();
@@ -69,7 +69,7 @@ fn kept(name: &str, what: &str, install: impl FnOnce(&Path)) -> PathBuf {
     folder
 }
 
-fn run(command: &mut Command) {
+pub(crate) fn run(command: &mut Command) {
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

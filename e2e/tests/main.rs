@@ -35,6 +35,7 @@ mod published;
 mod quickstart;
 mod rebirth;
 mod repl;
+mod sdk;
 mod server;
 mod severed;
 mod sockets;

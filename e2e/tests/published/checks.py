@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import http.client
+import json
 import os
 import sys
 import threading
@@ -342,12 +343,24 @@ def the_managed_agents_worker_finds_what_it_needs():
     assert box.filesystem.listdir("/mnt/session/outputs") == []
 
 
+def post(client, path, body):
+    """Send a request for which published clients have no method."""
+    server = urlsplit(client.api_url)
+    connection = http.client.HTTPConnection(server.hostname, server.port, timeout=60)
+    headers = {"authorization": f"Bearer {client.api_key}", "content-type": "application/json"}
+    connection.request("POST", path, json.dumps(body), headers)
+    answer = connection.getresponse()
+    said = json.loads(answer.read())
+    assert answer.status in (200, 201), (answer.status, said)
+    return said
+
+
 def a_person_manages_keys():
     operator = Client()
     assert operator.me()["user_id"] == "default"
     raises(AuthError, operator.tokens.list)
     ask = {"email": "ada@example.com", "password": "correct horse battery"}
-    begun = operator._request("POST", "/auth/setup", json=ask)
+    begun = post(operator, "/v1/auth/setup", ask)
     person = Client(api_key=begun["token"])
     me = person.me()
     assert (me["email"], me["auth_method"], me["current_org"]["role"]) == ("ada@example.com", "session", "owner"), me
@@ -357,10 +370,10 @@ def a_person_manages_keys():
     assert [token.name for token in person.tokens.list()] == ["ci", "bootstrap"]
     assert Client(api_key=made.token).me()["user_id"] == me["workspace"]
     # A second organisation has keys of its own.
-    org = person._request("POST", "/orgs", json={"name": "Panda Works"})
+    org = post(person, "/v1/orgs", {"name": "Panda Works"})
     assert person.me()["current_org"]["slug"] == "panda-works" and person.tokens.list() == [], org
     raises(NotFoundError, lambda: person.tokens.revoke(made.prefix))
-    person._request("POST", "/me/current-org", json={"org_id": me["current_org_id"]})
+    post(person, "/v1/me/current-org", {"org_id": me["current_org_id"]})
     person.tokens.revoke(made.prefix)
     raises(AuthError, Client(api_key=made.token).me)
     raises(NotFoundError, lambda: person.tokens.revoke(made.prefix))

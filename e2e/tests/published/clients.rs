@@ -5,7 +5,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use pandastack_e2e::published::{node, python, python_with_mcp, typescript};
+use pandastack_e2e::{
+    own_sdk::{PythonSdk, TypeScriptSdk},
+    published::{node, python, python_with_mcp, typescript},
+};
 use pandastack_testbed::{DataFolder, TestServer};
 
 /// Templates that clients use by default. Here they all mean `mini`: the checks are about the API,
@@ -17,6 +20,9 @@ const DEFAULT_TEMPLATES: [&str; 2] = ["code-interpreter", "ubuntu-24.04"];
 pub enum Client {
     Python,
     TypeScript,
+    /// Our own SDKs, in the place of the published ones.
+    OwnPython,
+    OwnTypeScript,
     /// The command that comes with the TypeScript client.
     CommandLine,
     /// The official client of the Model Context Protocol.
@@ -82,20 +88,18 @@ impl Client {
                 command.arg(script("checks.py"));
                 command
             }
+            Self::OwnPython => {
+                let mut command = PythonSdk::installed().command("python");
+                command.arg(script("checks.py"));
+                command
+            }
             Self::Tools => {
                 let mut command = Command::new(python_with_mcp());
                 command.arg(script("checks_mcp.py"));
                 command
             }
-            Self::TypeScript => {
-                // Modules are searched beside the script that imports them.
-                let place = home.join("check.mjs");
-                std::fs::copy(script("checks.mjs"), &place).unwrap();
-                std::os::unix::fs::symlink(typescript().join("node_modules"), home.join("node_modules")).unwrap();
-                let mut command = Command::new("node");
-                command.arg(place);
-                command
-            }
+            Self::TypeScript => javascript(home, &typescript().join("node_modules/@pandastack/sdk")),
+            Self::OwnTypeScript => javascript(home, TypeScriptSdk::installed().folder()),
             Self::CommandLine => {
                 let mut command = Command::new("python3");
                 command.arg(script("checks_cli.py")).env("NODE", node());
@@ -104,6 +108,18 @@ impl Client {
             }
         }
     }
+}
+
+/// Runs the checks of TypeScript with a package.
+fn javascript(home: &Path, package: &Path) -> Command {
+    // Modules are searched beside the script that imports them.
+    let (place, modules) = (home.join("check.mjs"), home.join("node_modules/@pandastack"));
+    std::fs::copy(scripts().join("checks.mjs"), &place).unwrap();
+    std::fs::create_dir_all(&modules).unwrap();
+    std::os::unix::fs::symlink(package, modules.join("sdk")).unwrap();
+    let mut command = Command::new("node");
+    command.arg(place);
+    command
 }
 
 /// The folder of the scripts. Read at run time: clones share one target folder, so a compiled-in
