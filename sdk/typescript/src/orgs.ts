@@ -143,8 +143,7 @@ export class OrgsAPI {
     budget: models.WorkspaceBudgetRequest,
     options: CallOptions = {},
   ): Promise<models.WorkspaceBudget> {
-    const call = operations.putOrgsOrgBudget(org, budget as models.WorkspaceBudget);
-    return this.#client.transport.json(call, options);
+    return this.#client.transport.json(operations.putOrgsOrgBudget(org, budget), options);
   }
 
   /** Removes the limit. */

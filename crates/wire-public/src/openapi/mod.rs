@@ -65,6 +65,8 @@ pub fn document() -> Value {
     for operation in operations() {
         write(&operation, &mut schemas, &mut paths);
     }
+    let schemas = on_one_line(schemas.finish());
+    paths.values_mut().flat_map(Map::values_mut).for_each(|operation| name_request(operation, &schemas));
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -94,9 +96,22 @@ pub fn document() -> Value {
                 },
             },
             "responses": refusals(),
-            "schemas": on_one_line(schemas.finish()),
+            "schemas": schemas,
         },
     })
+}
+
+/// Makes the body of an operation refer to the request form of its type, if it has one.
+fn name_request(operation: &mut Value, schemas: &Value) {
+    let Some(content) = operation.pointer_mut("/requestBody/content").and_then(Value::as_object_mut) else { return };
+    for media in content.values_mut() {
+        if let Some(Value::String(reference)) = media.pointer_mut("/schema/$ref")
+            && let Some(name) = reference.strip_prefix(schemas::HOME)
+            && schemas.get(format!("{name}Request")).is_some()
+        {
+            reference.push_str("Request");
+        }
+    }
 }
 
 /// Joins the lines of descriptions, because line breaks of source comments have no meaning.

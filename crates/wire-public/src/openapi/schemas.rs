@@ -15,7 +15,7 @@ use crate::limits::{
     VOLUMES_PER_ACCESS_MAX, WEBHOOK_DESCRIPTION_BYTES_MAX, WEBHOOK_EVENTS_MAX, WEBHOOK_GRACE_SECONDS_MAX,
 };
 
-const HOME: &str = "#/components/schemas/";
+pub(super) const HOME: &str = "#/components/schemas/";
 
 /// Fields that extend the published API.
 const OURS: &[(&str, &[&str])] = &[

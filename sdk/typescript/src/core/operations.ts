@@ -137,7 +137,7 @@ export function getMe(): JsonCall<models.Me> {
 }
 
 /** Choose the organisation that later requests act in. */
-export function postMeCurrentOrg(body: models.CurrentOrg): JsonCall<models.CurrentOrg> {
+export function postMeCurrentOrg(body: models.CurrentOrgRequest): JsonCall<models.CurrentOrg> {
   return { kind: "json", method: "POST", path: "/v1/me/current-org", json: body };
 }
 
@@ -242,7 +242,7 @@ export function deleteOrgsOrgBudget(org: string): EmptyCall {
 /** Limit what an organisation may cost in a month. */
 export function putOrgsOrgBudget(
   org: string,
-  body: models.WorkspaceBudget,
+  body: models.WorkspaceBudgetRequest,
 ): JsonCall<models.WorkspaceBudget> {
   return { kind: "json", method: "PUT", path: `/v1/orgs/${segment(org)}/budget`, json: body };
 }

@@ -175,7 +175,7 @@ def get_me() -> JsonCall[models.Me]:
     return JsonCall("GET", "/v1/me")
 
 
-def post_me_current_org(body: models.CurrentOrg) -> JsonCall[models.CurrentOrg]:
+def post_me_current_org(body: models.CurrentOrgRequest) -> JsonCall[models.CurrentOrg]:
     """Choose the organisation that later requests act in."""
     return JsonCall("POST", "/v1/me/current-org", json=body)
 
@@ -292,7 +292,10 @@ def delete_orgs_org_budget(org: str) -> EmptyCall:
     return EmptyCall("DELETE", f"/v1/orgs/{segment(org)}/budget")
 
 
-def put_orgs_org_budget(org: str, body: models.WorkspaceBudget) -> JsonCall[models.WorkspaceBudget]:
+def put_orgs_org_budget(
+    org: str,
+    body: models.WorkspaceBudgetRequest,
+) -> JsonCall[models.WorkspaceBudget]:
     """Limit what an organisation may cost in a month.
 
     Webhooks get an event at the share of the alert, and when the budget is used up.

@@ -187,7 +187,7 @@ class OrgsAPI:
         hard_cap: bool = False,
     ) -> models.WorkspaceBudget:
         """Limit what the organisation may cost in a month."""
-        body: models.WorkspaceBudget = {
+        body: models.WorkspaceBudgetRequest = {
             "monthly_usd": monthly_usd,
             "alert_percent": alert_percent,
             "hard_cap": hard_cap,
