@@ -1,12 +1,13 @@
 //! `make bench`: measures, prints a table, writes it as JSON, and puts it into the README and
-//! `docs/bench.svg`. `bench state`, `bench api` and `bench team` measure one part and write
-//! nothing; `bench publish` only publishes the last figures. Compare times of one run only:
+//! `docs/bench.svg`. `bench state`, `bench api`, `bench team` and `bench sdk` measure one part and
+//! write nothing; `bench publish` only publishes the last figures. Compare times of one run only:
 //! machines are noisy.
 
 mod api;
 mod figures;
 mod floors;
 mod publish;
+mod sdk;
 mod state;
 mod table;
 mod team;
@@ -53,10 +54,11 @@ async fn main() -> Result<()> {
     }
     let (mut table, cpu_time) = (FigureTable::default(), CpuTime::now()?);
     // One part alone, for development. Writes nothing.
-    if ["state", "api", "team"].contains(&out.as_str()) {
+    if ["state", "api", "team", "sdk"].contains(&out.as_str()) {
         match out.as_str() {
             "state" => state::measure(&mut table).await?,
             "team" => team::measure(&mut table).await?,
+            "sdk" => sdk::measure(&mut table)?,
             _ => api::measure(&mut table).await?,
         }
         table.report("stolen_cpu_percent", CpuTime::now()?.stolen_percent_since(cpu_time));
@@ -73,6 +75,7 @@ async fn main() -> Result<()> {
     state::measure(&mut table).await?;
     api::measure(&mut table).await?;
     team::measure(&mut table).await?;
+    sdk::measure(&mut table)?;
     let binary = std::fs::metadata(built("pandastack")).context("find the release binary; `make build` makes it")?;
     table.report("binary_mb", binary.len() as f64 / 1e6);
     table.report("stolen_cpu_percent", CpuTime::now()?.stolen_percent_since(cpu_time));
