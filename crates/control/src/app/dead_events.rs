@@ -60,5 +60,9 @@ fn kept_dead(dead: &DeadMeterEvent, filter: &DeadFilter, now_s: u64) -> Option<S
     }
     // Only a person can find out whether it would be charged twice.
     let is_unsure = dead.reason == DeadReason::OutcomeUnknown.code() && !is_named;
-    is_unsure.then(|| "Stripe may have counted it; look for its identifier in Stripe, then queue it by that".to_owned())
+    is_unsure.then(|| {
+        let text = "Stripe may have counted it; look for its identifier in Stripe, and if it is missing there, queue \
+                    it with \"pandastack admin billing requeue IDENTIFIER\"";
+        text.to_owned()
+    })
 }

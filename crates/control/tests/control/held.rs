@@ -155,6 +155,7 @@ async fn events_that_stripe_refused_are_listed_and_queued_again() {
     assert_eq!(report.queued.iter().map(|dead| dead.identifier.as_str()).collect::<Vec<_>>(), ["refused-1"]);
     let unsure = report.left.iter().find(|(dead, _)| dead.identifier == "unsure").unwrap();
     assert!(report.left.len() == 3 && unsure.1.contains("look for its identifier"), "{:?}", report.left);
+    assert!(unsure.1.contains("admin billing requeue IDENTIFIER"), "{:?}", report.left);
     assert_eq!(events.requeue(&called("unsure"), now_s()).await.unwrap().queued.len(), 1);
     assert!(events.requeue(&called("old"), now_s()).await.unwrap().queued.is_empty());
     for nothing in ["unsure", "unknown"] {
