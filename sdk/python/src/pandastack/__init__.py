@@ -28,11 +28,12 @@ from ._sync.account import ApiKeysAPI, AuditAPI, AuthAPI, BillingAPI, OrgsAPI, S
 from ._sync.client import PandaStack, get_default_client, set_default_client
 from ._sync.code import CodeContext
 from ._sync.commands import CommandStream, SandboxCommands
+from ._sync.copies import ForkTree
 from ._sync.explore import BranchOutcome, Candidate, ExploreError, ExploreResult, explore
 from ._sync.filesystem import SandboxFilesystem
 from ._sync.platform import AppsAPI, DatabasesAPI, FunctionsAPI, SchedulesAPI
 from ._sync.processes import Process, SandboxProcesses
-from ._sync.sandbox import ForkTree, Sandbox
+from ._sync.sandbox import Sandbox
 from ._sync.snapshots import SnapshotsAPI
 from ._sync.sockets import CommandChannel, Terminal
 from ._sync.templates import TemplatesAPI

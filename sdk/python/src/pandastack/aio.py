@@ -8,6 +8,7 @@ from __future__ import annotations
 from ._async.client import AsyncPandaStack, get_default_client, set_default_client
 from ._async.code import AsyncCodeContext
 from ._async.commands import AsyncCommandStream, AsyncSandboxCommands
+from ._async.copies import AsyncForkTree
 from ._async.explore import (
     AsyncBranchOutcome,
     AsyncCandidate,
@@ -17,7 +18,7 @@ from ._async.explore import (
 )
 from ._async.filesystem import AsyncSandboxFilesystem
 from ._async.processes import AsyncProcess, AsyncSandboxProcesses
-from ._async.sandbox import AsyncForkTree, AsyncSandbox
+from ._async.sandbox import AsyncSandbox
 from ._async.sockets import AsyncCommandChannel, AsyncTerminal
 from ._async.volumes import AsyncVolume
 

@@ -6,9 +6,10 @@ from ._results import ExecResult, Execution, FileChange, FileContent, FileInfo, 
 from ._sync.client import get_default_client, set_default_client
 from ._sync.code import CodeContext
 from ._sync.commands import CommandStream, SandboxCommands
+from ._sync.copies import ForkTree
 from ._sync.filesystem import SandboxFilesystem
 from ._sync.processes import Process, SandboxProcesses
-from ._sync.sandbox import ForkTree, Sandbox
+from ._sync.sandbox import Sandbox
 from ._sync.sockets import CommandChannel, Terminal
 
 __all__ = [

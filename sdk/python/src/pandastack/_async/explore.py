@@ -12,7 +12,8 @@ from . import flavour
 
 if TYPE_CHECKING:
     from .._results import ExecResult
-    from .sandbox import AsyncForkTree, AsyncSandbox
+    from .copies import AsyncForkTree
+    from .sandbox import AsyncSandbox
 
 MAX_BRANCHES = 16
 

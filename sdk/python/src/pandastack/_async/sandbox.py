@@ -9,7 +9,6 @@ from typing import (
     AsyncGenerator,
     Callable,
     Dict,
-    Generic,
     List,
     Mapping,
     Optional,
@@ -18,7 +17,6 @@ from typing import (
     TypeVar,
     Union,
     cast,
-    overload,
 )
 
 from .._core import models, operations
@@ -45,6 +43,7 @@ from ..exceptions import (
 from . import flavour
 from .code import AsyncCodeContext
 from .commands import AsyncSandboxCommands
+from .copies import AsyncForkTree, FromSnapshot
 from .filesystem import AsyncSandboxFilesystem
 from .processes import AsyncSandboxProcesses
 from .sockets import AsyncCommandChannel, AsyncTerminal
@@ -63,97 +62,6 @@ S = TypeVar("S", bound="AsyncSandbox")
 
 _SNAPSHOT_SECONDS = 180.0
 _NO_INTERPRETER = {"language.unavailable", "language.unsupported"}
-
-
-class AsyncForkTree(List[S]):
-    """The copies that `fork_tree` made: a list of sandboxes with the id of their tree.
-
-    Example:
-        tree = await sandbox.fork_tree(4)
-        best = max(tree.branches, key=score)
-        await tree.promote(best, cleanup_siblings=True)
-    """
-
-    def __init__(self, branches: Sequence[S], data: Mapping[str, Any]) -> None:
-        super().__init__(branches)
-        self.tree_id = str(data.get("tree_id") or "")
-        self.parent_id = str(data.get("parent_id") or "")
-        self.snapshot_id = str(data.get("snapshot_id") or "")
-        # Why some of the copies could not be made.
-        self.errors: List[models.ForkFailure] = list(data.get("errors") or [])
-
-    @property
-    def branches(self) -> List[S]:
-        """The sandboxes of the tree."""
-        return list(self)
-
-    async def promote(
-        self,
-        winner: Union[S, str],
-        cleanup_siblings: bool = True,
-    ) -> models.Promotion:
-        """Keep one branch; by default the other branches are deleted."""
-        branch = winner if isinstance(winner, AsyncSandbox) else self._find(str(winner))
-        return await branch.promote(tree_id=self.tree_id or None, cleanup_siblings=cleanup_siblings)
-
-    async def aclose(self) -> None:
-        """Delete all branches."""
-        for branch in self:
-            await branch.kill()
-
-    def _find(self, sandbox_id: str) -> S:
-        for branch in self:
-            if branch.id == sandbox_id:
-                return branch
-        raise ValueError(f"{sandbox_id!r} is not a branch of this tree")
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.tree_id} of {self.parent_id}: {len(self)} branches>"
-
-
-class AsyncRestore(Generic[S]):
-    """Starts a sandbox from a snapshot."""
-
-    def __init__(self, owner: Type[S]) -> None:
-        self._owner = owner
-
-    async def __call__(
-        self,
-        snapshot_id: str,
-        *,
-        ttl_seconds: Optional[int] = None,
-        persistent: bool = False,
-        metadata: Optional[Mapping[str, str]] = None,
-        egress_allowlist: Optional[Sequence[str]] = None,
-        env: Optional[Mapping[str, str]] = None,
-        client: Optional[AsyncPandaStack] = None,
-        cancel: Optional[CancelEvent] = None,
-    ) -> S:
-        return await self._owner.create(
-            from_snapshot=snapshot_id,
-            ttl_seconds=ttl_seconds,
-            persistent=persistent,
-            metadata=metadata,
-            egress_allowlist=egress_allowlist,
-            env=env,
-            client=client,
-            cancel=cancel,
-        )
-
-
-class FromSnapshot:
-    """`Sandbox.from_snapshot(id)` starts a sandbox; `sandbox.from_snapshot` is an id, or None."""
-
-    @overload
-    def __get__(self, instance: None, owner: Type[S]) -> AsyncRestore[S]: ...
-
-    @overload
-    def __get__(self, instance: SandboxFields, owner: Type[Any]) -> Optional[str]: ...
-
-    def __get__(self, instance: Optional[SandboxFields], owner: Type[Any]) -> Any:
-        if instance is None:
-            return AsyncRestore(owner)
-        return instance._snapshot_id  # pyright: ignore[reportPrivateUsage]
 
 
 class AsyncSandbox(SandboxFields):

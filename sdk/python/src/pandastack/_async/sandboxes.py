@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .._retry import CancelEvent
     from .._sandbox_fields import VolumeSpec
     from .client import AsyncPandaStack
-    from .sandbox import AsyncForkTree
+    from .copies import AsyncForkTree
 
 _PAGE = 100
 

@@ -13,7 +13,8 @@ from . import flavour
 
 if TYPE_CHECKING:
     from .._results import ExecResult
-    from .sandbox import ForkTree, Sandbox
+    from .copies import ForkTree
+    from .sandbox import Sandbox
 
 MAX_BRANCHES = 16
 

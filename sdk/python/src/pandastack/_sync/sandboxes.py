@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .._retry import CancelEvent
     from .._sandbox_fields import VolumeSpec
     from .client import PandaStack
-    from .sandbox import ForkTree
+    from .copies import ForkTree
 
 _PAGE = 100
 
