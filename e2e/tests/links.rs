@@ -331,7 +331,16 @@ fn connections(pid: u32) -> BTreeSet<(Ipv4Addr, u16)> {
 
 fn shell(line: &str) -> StartProcess {
     let program = CommandLine::Shell(line.to_owned());
-    StartProcess { program, cwd: None, env: Vec::new(), user: None, stdin: false, deadline_ms: None, terminal: None }
+    StartProcess {
+        program,
+        cwd: None,
+        env: Vec::new(),
+        user: None,
+        stdin: false,
+        deadline_ms: None,
+        terminal: None,
+        warm: None,
+    }
 }
 
 fn rebirth(secret: &[u8]) -> Rebirth {

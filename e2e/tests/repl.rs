@@ -112,6 +112,74 @@ async fn once(client: &Client, id: &str) {
     assert_eq!((refused.status(), refused.to_string().as_str()), (Some(400), "ruby is not installed in this sandbox"));
 }
 
+/// `mini` is sealed with a Python that has imported this module, and every session starts from it.
+const IS_WARM: &str = "import sys, os\nprint('tempfile' in sys.modules, os.environ.get('WHO'), \
+    *(name for name in globals() if name[0] != '_'))";
+const DRAW: &str = "import random, tempfile, uuid; print(random.random(), tempfile.mktemp(), uuid.uuid4())";
+
+#[tokio::test]
+async fn code_starts_in_a_warm_kernel_and_draws_its_own_numbers() {
+    let data = DataFolder::with_templates().unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let http = client(&server);
+    let mut drawn = std::collections::BTreeSet::new();
+    let mut draw = async |id: &str, session: &str| {
+        let ran = run(&http, id, session, DRAW).await.unwrap();
+        drawn.extend(ran.stdout.split_ascii_whitespace().map(str::to_owned));
+    };
+    let mut ids = Vec::new();
+    for who in ["one", "two"] {
+        let env = [("WHO".to_owned(), json!(who))].into();
+        let ask = CreateSandbox { template: Some("mini".into()), env: Some(env), ..CreateSandbox::default() };
+        let id = http.create(&ask).await.unwrap().id;
+        for _ in 0..2 {
+            let session = http.open_code(&id, "python").await.unwrap().id;
+            let ran = run(&http, &id, &session, IS_WARM).await.unwrap();
+            assert_eq!((ran.stdout, ran.restarted), (format!("True {who} sys os\n"), false));
+            draw(&id, &session).await;
+        }
+        ids.push(id);
+    }
+    let child = http.fork(&ids[0], &ForkRequest::default()).await.unwrap().sandbox.id;
+    for id in [&ids[0], &child] {
+        let session = http.open_code(id, "python").await.unwrap().id;
+        draw(id, &session).await;
+    }
+    assert_eq!(drawn.len(), 6 * 3, "{drawn:?}");
+
+    let session = http.open_code(&ids[1], "python").await.unwrap().id;
+    run(&http, &ids[1], &session, "kept = 1").await.unwrap();
+    let once = async |code: &str| {
+        let ask = RunOnce { language: None, code: Some(code.to_owned()), timeout_ms: Some(LONG_MS) };
+        http.run_once(&ids[1], &ask).await.unwrap()
+    };
+    let ran = once("import sys, os; print('tempfile' in sys.modules, os.environ['WHO'], 'kept' in globals())\n7").await;
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str(), ran.exit_code), ("True two False\n", "", 0));
+    let ran = once("1 +").await;
+    assert!(ran.exit_code == 1 && ran.stderr.contains("SyntaxError"), "{ran:?}");
+    let listed = http.code_sessions(&ids[1]).await.unwrap();
+    assert_eq!(listed.len(), 3, "a warm kernel is no session");
+
+    // Without the warm kernel code runs all the same, and a new one replaces it.
+    let kill = "for p in /proc/[0-9]*; do [ \"$(cut -d' ' -f4 $p/stat)\" = 1 ] && grep -qz '^python3' $p/cmdline \
+        && [ \"$(cut -d' ' -f1 $p/stat)\" != 1 ] && kill -9 ${p#/proc/}; done; true";
+    http.exec(&ids[1], &line(kill)).await.unwrap();
+    let cold = once("import sys; print('tempfile' in sys.modules)").await;
+    assert_eq!(cold.stdout, "False\n");
+    http.open_code(&ids[1], "bash").await.unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    loop {
+        let session = http.open_code(&ids[1], "python").await.unwrap().id;
+        let ran = run(&http, &ids[1], &session, IS_WARM).await.unwrap();
+        http.close_code(&ids[1], &session).await.unwrap();
+        if ran.stdout.starts_with("True") {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "no warm kernel again");
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    }
+}
+
 #[tokio::test]
 async fn sessions_sleep_wake_and_fork_with_their_sandbox_and_outlive_the_server() {
     let data = DataFolder::with_templates().unwrap();

@@ -12,7 +12,14 @@ use pandastack_sys::process;
 use pandastack_wire_guest::EnvVariable;
 use tokio::sync::Notify;
 
-use crate::{code::KernelSessions, exec::Reaper, files::WatchCount, limits, processes::ProcessTable, rebirth::System};
+use crate::{
+    code::{KernelSessions, WarmKernels},
+    exec::Reaper,
+    files::WatchCount,
+    limits,
+    processes::ProcessTable,
+    rebirth::System,
+};
 
 /// The agent's state. It stays on one thread.
 pub struct Agent {
@@ -27,6 +34,7 @@ pub struct Agent {
     pub(crate) processes: ProcessTable,
     pub(crate) watchers: WatchCount,
     pub(crate) sessions: KernelSessions,
+    pub(crate) warm: WarmKernels,
     pub(crate) system: Box<dyn System>,
     pub(crate) frozen: Cell<bool>,
     pub(crate) thawed: Notify,
@@ -54,6 +62,7 @@ impl Agent {
             processes: ProcessTable::default(),
             watchers: WatchCount::default(),
             sessions: KernelSessions::default(),
+            warm: WarmKernels::default(),
             system,
             frozen: Cell::new(false),
             thawed: Notify::new(),

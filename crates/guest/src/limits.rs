@@ -77,6 +77,21 @@ pub const KERNEL_START_WITHIN: Duration = Duration::from_millis(CODE_START_MS_MA
 /// Time for a late cell to react to each of the two interrupts, and for its kernel to end.
 pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 
+/// Longest wait for a copy of a warm kernel.
+pub const KERNEL_COPY_WITHIN: Duration = Duration::from_secs(10);
+
+/// Time from the use or loss of a warm kernel until it is replaced: the first cell comes first.
+pub const WARM_AFTER: Duration = Duration::from_secs(3);
+
+/// A warm kernel is replaced only if this part of the memory is available: one in so many.
+pub const WARM_MEMORY_PART: u64 = 4;
+
+/// Failures in a row after which a warm kernel is not replaced any more.
+pub const WARM_FAILURES_MAX: u32 = 3;
+
+/// Time after which OpenSSL asks the kernel for entropy again, and a little more.
+pub const OPENSSL_RESEEDS_AFTER: Duration = Duration::from_secs(3700);
+
 /// Longest line from a kernel.
 pub const KERNEL_LINE_BYTES: usize = 64;
 

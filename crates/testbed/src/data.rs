@@ -1,12 +1,15 @@
 //! A data folder for one test with the baked templates. Removed on drop.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use pandastack_layers::{DataVolume, copy_layer};
 use pandastack_model::SandboxId;
 
-use crate::bed::template_data_dir;
+use crate::{bed::template_data_dir, server::built};
 
 /// The template of all test sandboxes.
 const TEMPLATE: &str = "mini";
@@ -33,10 +36,19 @@ impl DataFolder {
         let path = shared.root().join("tests").join(SandboxId::random().to_string());
         let from = shared.root().to_owned();
         let folder = Self { path, shared: Some(shared) };
-        copy_template(&from, &folder.path.join("volume"))?;
+        copy_template(&from, &folder.path.join("volume"), TEMPLATE)?;
         copy_kit(&from, &folder.path.join("volume"))?;
         folder.link_bundles()?;
         Ok(folder)
+    }
+
+    /// Bakes another built-in template, unless it is baked already, and shares it too.
+    pub fn add_template(&self, name: &str) -> Result<()> {
+        let shared = self.shared.as_ref().context("the folder is on the volume of the baked templates")?;
+        let mut bake = Command::new(built("pandastack"));
+        bake.args(["template", "bake", name, "--data-dir"]).arg(template_data_dir());
+        ensure!(bake.status()?.success(), "{name} was not baked");
+        copy_template(shared.root(), &self.path.join("volume"), name)
     }
 
     /// Makes the folder on the test's own file system, which supports reflinks.
@@ -44,7 +56,7 @@ impl DataFolder {
         let folder = Self { path: file_system.join("data"), shared: None };
         let shared =
             DataVolume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
-        let copied = copy_template(shared.root(), &folder.path.join("volume"));
+        let copied = copy_template(shared.root(), &folder.path.join("volume"), TEMPLATE);
         shared.close();
         copied?;
         folder.link_bundles()?;
@@ -68,7 +80,7 @@ impl DataFolder {
         let own = DataVolume::open(&folder.path, IMAGE_BYTES)?;
         let shared =
             DataVolume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
-        let copied = copy_template(shared.root(), own.root());
+        let copied = copy_template(shared.root(), own.root(), TEMPLATE);
         shared.close();
         own.close();
         copied?;
@@ -104,6 +116,21 @@ impl Drop for DataFolder {
     }
 }
 
+/// Copies the template with its boot files and runtime bundles into a data folder whose volume a
+/// server has mounted.
+pub fn copy_templates(data_dir: &Path) -> Result<()> {
+    let shared =
+        DataVolume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
+    let volume = data_dir.join("volume");
+    let copied = copy_template(shared.root(), &volume, TEMPLATE).and_then(|()| copy_kit(shared.root(), &volume));
+    shared.close();
+    copied?;
+    let bundles = template_data_dir().join("runtime");
+    let status = Command::new("cp").arg("-a").arg(bundles.join(".")).arg(data_dir.join("runtime")).status()?;
+    ensure!(status.success(), "the runtime bundles were not copied");
+    Ok(())
+}
+
 /// Trims the volume that tests share. No host does this: each has only a folder there, not its own
 /// image.
 fn give_back(shared: &DataVolume) {
@@ -122,10 +149,10 @@ fn copy_kit(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Shares or copies the test template with its layer. Other templates are not copied: tests count
+/// Shares or copies one template with its layer. Other templates are not copied: tests count
 /// layers and standby machines.
-fn copy_template(from: &Path, to: &Path) -> Result<()> {
-    let name = Path::new("templates").join(TEMPLATE);
+fn copy_template(from: &Path, to: &Path, template: &str) -> Result<()> {
+    let name = Path::new("templates").join(template);
     let layer = std::fs::read_to_string(from.join(&name)).context("find the template; `make test-build` bakes it")?;
     let place = |store: &Path| store.join("layers").join(layer.trim());
     copy_layer(&place(from), &place(to))?;

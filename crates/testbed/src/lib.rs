@@ -17,7 +17,7 @@ mod wait;
 pub use alarms::{alarms, listen_for_alarms};
 pub use bed::{Bed, spec, template_data_dir, with_bed};
 pub use collector::{CollectedRequest, CollectedSpan, Collector, CollectorMode};
-pub use data::DataFolder;
+pub use data::{DataFolder, copy_templates};
 pub use fake_bed::{FakeBed, FakeHostState, finish, with_fake_bed, with_small_fake_bed};
 pub use fake_guest::{GuestScript, HandshakeBehaviour, SEALED_SECRET, ScriptedGuest};
 pub use leftovers::{InstanceLeftovers, processes, run_root_of};

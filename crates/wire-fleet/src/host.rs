@@ -218,6 +218,9 @@ pub enum RemovedBy {
 pub enum Program {
     Shell(String),
     Argv(Vec<String>),
+    /// An interpreter whose last argument is a program of this language. A warm kernel of the guest
+    /// may run it instead.
+    Code(CodeLanguage, Vec<String>),
 }
 
 /// Request to run a process.

@@ -16,6 +16,9 @@ pub const CODE_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Longest time from the request for a session until its kernel can run cells.
 pub const CODE_START_MS_MAX: u64 = 60_000;
 
+/// Largest code that warms a kernel up.
+pub const CODE_WARM_BYTES_MAX: usize = 64 * 1024;
+
 /// Longest time from a cell's deadline until its end is forced.
 pub const CODE_GRACE_MS_MAX: u64 = 6_000;
 
@@ -29,6 +32,9 @@ impl Message for CodeClose {
 }
 impl Message for CodeRun {
     const KIND: FrameKind = FrameKind::CodeRun;
+}
+impl Message for CodeWarm {
+    const KIND: FrameKind = FrameKind::CodeWarm;
 }
 impl Message for CodeOpened {
     const KIND: FrameKind = FrameKind::CodeOpened;
@@ -83,6 +89,20 @@ pub struct CodeRun {
     /// `traceparent` of the cell's trace. Older agents ignore it.
     #[n(2)]
     pub trace: Option<String>,
+}
+
+/// Keeps a kernel that has run this code, from which later sessions start. Replaces an earlier one
+/// of the language.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct CodeWarm {
+    #[n(0)]
+    pub language: KernelLanguage,
+    #[n(1)]
+    pub code: String,
+    /// Longest time that the code may run.
+    #[n(2)]
+    pub deadline_ms: u64,
 }
 
 /// A session as the guest knows it.
@@ -169,6 +189,7 @@ mod tests {
         #[test]
         fn garbage_payloads_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
             let _ = (CodeOpen::parse(&bytes).is_ok(), CodeRun::parse(&bytes).is_ok(), CodeClose::parse(&bytes).is_ok());
+            let _ = CodeWarm::parse(&bytes).is_ok();
             let _ = (CodeOpened::parse(&bytes).is_ok(), CodeList::parse(&bytes).is_ok(), CodeRan::parse(&bytes).is_ok());
         }
     }

@@ -148,6 +148,9 @@ kinds! {
     /// When the cell has ended, answered by its `Stdout`, `Stderr` and `Data` (a JSON body), and
     /// then `CodeRan`.
     CodeRun = 67,
+    /// host, from generation 4: `CodeWarm`. Keep a warm kernel. Answered by `Done` when it is
+    /// ready.
+    CodeWarm = 68,
 
     /// guest: `Welcome`.
     Welcome = 129,

@@ -16,7 +16,7 @@ pub use process::*;
 pub use tree::*;
 
 /// Newest protocol generation of this build. New kinds raise it; new optional fields do not.
-pub const GENERATION: u32 = 3;
+pub const GENERATION: u32 = 4;
 
 /// First generation whose guests have volumes.
 pub const VOLUMES_SINCE: u32 = 2;
@@ -29,6 +29,9 @@ pub const TREES_SINCE: u32 = 3;
 
 /// First generation whose guests have code sessions.
 pub const CODE_SINCE: u32 = 3;
+
+/// First generation whose guests keep warm kernels.
+pub const WARM_SINCE: u32 = 4;
 
 /// TCP port of the agent inside the guest. Never exposed as a preview.
 pub const AGENT_PORT: u16 = 1050;

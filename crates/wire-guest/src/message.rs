@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
-use crate::{Frame, FrameKind};
+use crate::{Frame, FrameKind, KernelLanguage};
 
 /// A payload that does not decode as its kind requires.
 #[derive(Debug, thiserror::Error)]
@@ -168,6 +168,10 @@ pub struct StartProcess {
     /// Size of a terminal, used instead of pipes. All output is `Stdout`; input is always open.
     #[n(6)]
     pub terminal: Option<Resize>,
+    /// The last argument is a program of this language: a copy of the warm kernel may run it
+    /// instead of a new interpreter. Older agents ignore it.
+    #[n(7)]
+    pub warm: Option<KernelLanguage>,
 }
 
 /// Confirms that the process runs.

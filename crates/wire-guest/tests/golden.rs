@@ -36,7 +36,16 @@ fn link() -> DirEntry {
 }
 
 fn start(program: CommandLine) -> StartProcess {
-    StartProcess { program, cwd: None, env: vec![], user: None, stdin: false, deadline_ms: None, terminal: None }
+    StartProcess {
+        program,
+        cwd: None,
+        env: vec![],
+        user: None,
+        stdin: false,
+        deadline_ms: None,
+        terminal: None,
+        warm: None,
+    }
 }
 
 fn full_start() -> StartProcess {
@@ -48,6 +57,7 @@ fn full_start() -> StartProcess {
         stdin: true,
         deadline_ms: Some(1500),
         terminal: Some(Resize { rows: 24, cols: 80 }),
+        warm: None,
     }
 }
 
@@ -248,8 +258,15 @@ fn code() -> Vec<(String, Frame)> {
     named.into_iter().map(|(name, frame)| (name.to_owned(), frame)).chain(ends).collect()
 }
 
+/// Warm kernels.
+fn fourth() -> Vec<(String, Frame)> {
+    let warm = CodeWarm { language: KernelLanguage::Python, code: "import os".into(), deadline_ms: 300_000 };
+    let once = StartProcess { warm: Some(KernelLanguage::Python), ..full_start() };
+    vec![("code warm".to_owned(), warm.frame(6)), ("start in a warm kernel".to_owned(), once.frame(2))]
+}
+
 fn samples() -> Vec<(String, Frame)> {
-    first().into_iter().chain(second()).chain(third()).collect()
+    first().into_iter().chain(second()).chain(third()).chain(fourth()).collect()
 }
 
 fn first() -> Vec<(String, Frame)> {
@@ -268,7 +285,7 @@ fn hex(frame: &Frame) -> String {
 
 #[test]
 fn no_message_has_changed() {
-    for (generation, samples) in [(1, first()), (2, second()), (3, third())] {
+    for (generation, samples) in [(1, first()), (2, second()), (3, third()), (4, fourth())] {
         compare(&golden_file(generation), samples);
     }
 }

@@ -212,7 +212,16 @@ impl Client {
 }
 
 pub fn start(program: CommandLine) -> StartProcess {
-    StartProcess { program, cwd: None, env: Vec::new(), user: None, stdin: false, deadline_ms: None, terminal: None }
+    StartProcess {
+        program,
+        cwd: None,
+        env: Vec::new(),
+        user: None,
+        stdin: false,
+        deadline_ms: None,
+        terminal: None,
+        warm: None,
+    }
 }
 
 pub fn shell(text: &str) -> StartProcess {

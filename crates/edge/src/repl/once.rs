@@ -1,10 +1,10 @@
-//! Runs code without a session, in a new process.
+//! Runs code without a session, in a process of its own.
 
 use std::collections::BTreeMap;
 
 use axum::{Json, body::Body, extract::State};
 use pandastack_door::http::{Answer, RequestTrace, json_body};
-use pandastack_model::{Fault, FaultKind, SandboxId};
+use pandastack_model::{CodeLanguage, Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{ExecParams, Program};
 use pandastack_wire_public::{RanOnce, RunOnce, RunOnceSpec};
 
@@ -28,7 +28,11 @@ pub async fn once(
 /// Runs code to its end.
 async fn run_once(edge: &Edge, id: SandboxId, spec: RunOnceSpec, traced: RequestTrace) -> Result<RanOnce, Fault> {
     let RunOnceSpec { interpreter, code, timeout } = spec;
-    let program = Program::Argv(vec![interpreter.program.to_owned(), interpreter.flag.to_owned(), code]);
+    let argv = vec![interpreter.program.to_owned(), interpreter.flag.to_owned(), code];
+    let program = match CodeLanguage::find(interpreter.language) {
+        Some(language) => Program::Code(language, argv),
+        None => Program::Argv(argv),
+    };
     let (cwd, mut env, user, deadline) = (None, BTreeMap::new(), None, Some(timeout));
     traced.tell(&mut env);
     let ask = ExecParams { program, cwd, env, user, stdin: false, deadline, terminal: None };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use pandastack_model::{Fault, FaultKind, SandboxId};
+use pandastack_model::{CodeLanguage, Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{CellEnd, CellEnded, CellEvent, CellParams, ExecEvent, Program, stub::PlayedCell};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -173,7 +173,8 @@ async fn code_is_run_once_by_its_interpreter() {
     let asked = answer(rig.post("/repl", &json!({"language": "js", "code": "console.log(1)"})));
     let play = async {
         let played = rig.played.recv().await.unwrap();
-        assert_eq!(played.ask.program, Program::Argv(vec!["node".into(), "-e".into(), "console.log(1)".into()]));
+        let argv = vec!["node".into(), "-e".into(), "console.log(1)".into()];
+        assert_eq!(played.ask.program, Program::Code(CodeLanguage::JavaScript, argv));
         played.play([ExecEvent::Stdout(piece("1\n")), ExecEvent::Exit { code: 3 }]).await;
     };
     let ((status, said), ()) = tokio::join!(asked, play);

@@ -1,12 +1,17 @@
 //! Protocol of a kernel's control socket. The kernel runs user code, so its answers are not
 //! trusted: malformed answers are errors, and lengths are checked before data is kept. Request:
 //! `<number> <length>[ <trace>]\n` and the code. Answer: `<number> <exit> <length>\n` and JSON.
+//! Request 0 is for warm kernels: `kernels/warm.py` describes it.
 
-use std::io;
+use std::{
+    io::{self, IoSlice},
+    os::fd::{AsRawFd, BorrowedFd},
+};
 
 use bytes::{Buf, Bytes, BytesMut};
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use pandastack_wire_guest::CODE_BODY_BYTES_MAX;
-use tokio::net::UnixStream;
+use tokio::{io::Interest, net::UnixStream};
 
 use crate::limits;
 
@@ -61,6 +66,34 @@ impl ControlSocket {
         self.out.extend_from_slice(code);
     }
 
+    /// Asks a warm kernel for a copy of itself that gets these descriptors.
+    pub(super) async fn ask_copy(&mut self, descriptors: [BorrowedFd<'_>; 3], request: &[u8]) -> io::Result<()> {
+        let numbers = descriptors.map(|descriptor| descriptor.as_raw_fd());
+        let rights = [ControlMessage::ScmRights(&numbers)];
+        let send = || {
+            let (socket, bytes) = (self.socket.as_raw_fd(), [IoSlice::new(b"c")]);
+            Ok(sendmsg::<()>(socket, &bytes, &rights, MsgFlags::MSG_NOSIGNAL, None)?)
+        };
+        self.socket.async_io(Interest::WRITABLE, send).await?;
+        self.out.extend_from_slice(format!("{}\n", request.len()).as_bytes());
+        self.out.extend_from_slice(request);
+        while !self.out.is_empty() {
+            self.socket.writable().await?;
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    /// Writes as much as the socket takes.
+    fn write(&mut self) -> io::Result<()> {
+        match self.socket.try_write(&self.out) {
+            Ok(count) => self.out.advance(count),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
     /// Waits for the next answer. Cancel-safe.
     pub(super) async fn reply(&mut self) -> Result<CellReply, ControlSocketError> {
         loop {
@@ -70,11 +103,7 @@ impl ControlSocket {
             tokio::select! {
                 ready = self.socket.writable(), if !self.out.is_empty() => {
                     ready?;
-                    match self.socket.try_write(&self.out) {
-                        Ok(count) => self.out.advance(count),
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                        Err(error) => return Err(error.into()),
-                    }
+                    self.write()?;
                 }
                 ready = self.socket.readable() => {
                     ready?;

@@ -3,8 +3,12 @@
 //! program may be hanging) → killed.
 
 use std::{
-    os::{fd::AsFd, unix::net::UnixStream as StdStream},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream as StdStream,
+    },
     rc::Rc,
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -24,9 +28,11 @@ use super::{
     capture::{CapturedOutput, OutputCapture},
     control::{CellReply, CellRequest, ControlSocket, ControlSocketError},
     language::recipe,
+    warm,
 };
 use crate::{
     Agent,
+    descriptor::AsyncDescriptor,
     exec::{ExitReceiver, ProcessCommand, ProcessGroup, ProcessStartError, output_pipe},
     limits,
     session::{GuestFault, kind_of},
@@ -45,6 +51,10 @@ pub(super) enum KernelError {
     Ended { interpreter: &'static str, said: String },
     #[error("{interpreter} did not start in time")]
     Slow { interpreter: &'static str },
+    #[error("the warm kernel did not make a copy")]
+    NoCopy(#[source] std::io::Error),
+    #[error("the code that warms the kernel up failed: {said}")]
+    NotWarm { said: String },
 }
 
 impl From<KernelError> for GuestFault {
@@ -53,7 +63,10 @@ impl From<KernelError> for GuestFault {
             KernelError::NoInterpreter { .. } => ErrorKind::Missing,
             KernelError::Streams(cause) => kind_of(cause),
             KernelError::Start(start) => start.kind(),
-            KernelError::Ended { .. } | KernelError::Slow { .. } => ErrorKind::Failed,
+            KernelError::Ended { .. }
+            | KernelError::Slow { .. }
+            | KernelError::NoCopy(_)
+            | KernelError::NotWarm { .. } => ErrorKind::Failed,
         };
         GuestFault::describe(kind, &error)
     }
@@ -97,11 +110,19 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
+    /// Returns a kernel that can run cells: a warm one, or else a new one.
+    pub(super) async fn open(agent: &Rc<Agent>, language: KernelLanguage) -> Result<Self, KernelError> {
+        match warm::take(agent, language).await {
+            Some(kernel) => Ok(kernel),
+            None => Self::start(agent, language).await,
+        }
+    }
+
     /// Starts a kernel and waits until it can run cells.
     pub(super) async fn start(agent: &Rc<Agent>, language: KernelLanguage) -> Result<Self, KernelError> {
         let recipe = recipe(language);
         let interpreter = recipe.interpreter;
-        let mut kernel = Self::spawn(agent, interpreter, recipe.boot)?;
+        let mut kernel = Self::spawn(agent, &command(agent, language)?, interpreter)?;
         if let Some(program) = recipe.program {
             kernel.control.put_program(program);
         }
@@ -117,15 +138,8 @@ impl Kernel {
         }
     }
 
-    fn spawn(agent: &Rc<Agent>, interpreter: &'static str, boot: [&str; 2]) -> Result<Self, KernelError> {
-        let argv = [interpreter, boot[0], boot[1]].map(str::to_owned).to_vec();
-        let (program, env) = (CommandLine::Argv(argv), Vec::new());
-        let start =
-            StartProcess { program, cwd: None, env, user: None, stdin: true, deadline_ms: None, terminal: None };
-        let command = ProcessCommand::resolve(&start, &agent.env())?;
-        let (near, far) = StdStream::pair().map_err(KernelError::Streams)?;
-        near.set_nonblocking(true).map_err(KernelError::Streams)?;
-        let control = ControlSocket::new(UnixStream::from_std(near).map_err(KernelError::Streams)?);
+    fn spawn(agent: &Rc<Agent>, command: &ProcessCommand, interpreter: &'static str) -> Result<Self, KernelError> {
+        let (control, far) = control_pair()?;
         let (stdout, far_out) = output_pipe().map_err(KernelError::Streams)?;
         let (stderr, far_err) = output_pipe().map_err(KernelError::Streams)?;
         let stdio = Stdio::Pipes { stdin: far.as_fd(), stdout: far_out.as_fd(), stderr: far_err.as_fd() };
@@ -134,14 +148,65 @@ impl Kernel {
             _ => error.into(),
         })?;
         // No await since the start, so an exit cannot be missed.
-        let (group, ended) = (ProcessGroup::new(id), agent.reaper.expect(id));
-        let (stdout, stderr) = (OutputCapture::new(stdout), OutputCapture::new(stderr));
+        let process = (ProcessGroup::new(id), agent.reaper.expect(id));
+        Ok(Self::of(agent, process, control, [stdout, stderr]))
+    }
+
+    /// Makes a kernel of a process and the agent's ends of its streams.
+    fn of(
+        agent: &Rc<Agent>,
+        (group, ended): (ProcessGroup, ExitReceiver),
+        control: ControlSocket,
+        outputs: [AsyncDescriptor; 2],
+    ) -> Self {
+        let [stdout, stderr] = outputs.map(OutputCapture::new);
         let mut listeners = JoinSet::new();
         for capture in [&stdout, &stderr] {
             let (agent, capture) = (agent.clone(), capture.clone());
             listeners.spawn_local(async move { capture.listen(&agent).await });
         }
-        Ok(Self { group, ended, control, stdout, stderr, _listeners: listeners })
+        Self { group, ended, control, stdout, stderr, _listeners: listeners }
+    }
+
+    /// Lets this kernel, which must be warm, make a copy of itself.
+    pub(super) async fn copy(&mut self, agent: &Rc<Agent>, request: &[u8]) -> Result<Self, KernelError> {
+        let (stdout, far_out) = output_pipe().map_err(KernelError::Streams)?;
+        let (stderr, far_err) = output_pipe().map_err(KernelError::Streams)?;
+        let (process, control) = self.copy_with(agent, request, [far_out.as_fd(), far_err.as_fd()]).await?;
+        Ok(Self::of(agent, process, control, [stdout, stderr]))
+    }
+
+    /// The same, with output streams of the caller.
+    pub(super) async fn copy_with(
+        &mut self,
+        agent: &Rc<Agent>,
+        request: &[u8],
+        [stdout, stderr]: [BorrowedFd<'_>; 2],
+    ) -> Result<((ProcessGroup, ExitReceiver), ControlSocket), KernelError> {
+        let (mut control, far) = control_pair()?;
+        let asked = async {
+            self.control.ask_copy([far.as_fd(), stdout, stderr], request).await.map_err(KernelError::NoCopy)?;
+            drop(far);
+            control.reply().await.map_err(|error| KernelError::NoCopy(std::io::Error::other(error)))
+        };
+        let late = || KernelError::NoCopy(std::io::ErrorKind::TimedOut.into());
+        let reply = timeout(limits::KERNEL_COPY_WITHIN, asked).await.map_err(|_| late())??;
+        let id = std::str::from_utf8(&reply.body).ok().and_then(|text| text.parse().ok()).filter(|id| *id > 1);
+        let id: i32 = id.ok_or_else(|| KernelError::NoCopy(std::io::ErrorKind::InvalidData.into()))?;
+        // It waits for a request now, so its exit is not missed.
+        Ok(((ProcessGroup::new(id), agent.reaper.expect(id)), control))
+    }
+
+    /// Sends request 0, and returns what the kernel answers if that is a failure.
+    pub(super) async fn prepare(&mut self, request: &[u8], within: Duration) -> Result<(), KernelError> {
+        self.control.put_cell(0, &CellRequest { code: request, trace: None });
+        let said = match timeout(within, self.control.reply()).await {
+            Ok(Ok(CellReply { exit: 0, .. })) => return Ok(()),
+            Ok(Ok(CellReply { body, .. })) => String::from_utf8_lossy(&body).trim().to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("it took longer than {} s", within.as_secs()),
+        };
+        Err(KernelError::NotWarm { said })
     }
 
     /// Whether the process has ended.
@@ -226,6 +291,30 @@ impl Kernel {
         };
         ended(phase, code)
     }
+}
+
+/// Returns the command that starts a language's kernel now.
+pub(super) fn command(agent: &Agent, language: KernelLanguage) -> Result<ProcessCommand, ProcessStartError> {
+    let recipe = recipe(language);
+    let argv = [recipe.interpreter, recipe.boot[0], recipe.boot[1]].map(str::to_owned).to_vec();
+    let start = StartProcess {
+        program: CommandLine::Argv(argv),
+        cwd: None,
+        env: Vec::new(),
+        user: None,
+        stdin: true,
+        deadline_ms: None,
+        terminal: None,
+        warm: None,
+    };
+    ProcessCommand::resolve(&start, &agent.env())
+}
+
+/// Makes a control socket and the kernel's end of it.
+fn control_pair() -> Result<(ControlSocket, StdStream), KernelError> {
+    let (near, far) = StdStream::pair().map_err(KernelError::Streams)?;
+    near.set_nonblocking(true).map_err(KernelError::Streams)?;
+    Ok((ControlSocket::new(UnixStream::from_std(near).map_err(KernelError::Streams)?), far))
 }
 
 /// Maps a kernel's exit to an outcome: a result of our signals, or its own exit.

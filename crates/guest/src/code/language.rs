@@ -19,7 +19,7 @@ pub(super) fn recipe(language: KernelLanguage) -> KernelRecipe {
         KernelLanguage::Python => KernelRecipe {
             interpreter: "python3",
             boot: ["-c", include_str!("kernels/boot.py")],
-            program: Some(include_str!("kernels/python.py")),
+            program: Some(concat!(include_str!("kernels/python.py"), include_str!("kernels/warm.py"))),
         },
         KernelLanguage::JavaScript => KernelRecipe {
             interpreter: "node",

@@ -8,6 +8,9 @@ mod language;
 mod session;
 #[cfg(test)]
 mod tests;
+mod warm;
+#[cfg(test)]
+mod warm_tests;
 
 use std::{
     cell::{Cell, RefCell},
@@ -26,6 +29,7 @@ use crate::{
     session::{AgentChannel, EarlyEnd, GuestFault},
 };
 use session::{FinishedCell, KernelSession, gone};
+pub(crate) use warm::{WarmKernels, keep_warm, run_once};
 
 /// Every session of the guest, oldest first.
 #[derive(Default)]

@@ -51,7 +51,7 @@ pub(super) struct FinishedCell {
 impl KernelSession {
     /// Opens a session and waits until its kernel is ready.
     pub(super) async fn open(agent: &Rc<Agent>, id: String, language: KernelLanguage) -> Result<Rc<Self>, KernelError> {
-        let kernel = Some(Kernel::start(agent, language).await?);
+        let kernel = Some(Kernel::open(agent, language).await?);
         let state = Mutex::new(KernelState { kernel, lost: false, unfinished: false, number: 0 });
         Ok(Rc::new(Self {
             id,
@@ -175,7 +175,7 @@ impl CellTurn<'_> {
         self.settle(agent).await;
         let mut kernel = match self.state.kernel.take() {
             Some(kernel) => kernel,
-            None => Kernel::start(agent, session.language).await?,
+            None => Kernel::open(agent, session.language).await?,
         };
         let anew = std::mem::take(&mut self.state.lost);
         session.cells.set(session.cells.get() + 1);

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{Agent, rebirth::RecordingSystem};
 
-const LONG: Duration = Duration::from_secs(60);
+pub(super) const LONG: Duration = Duration::from_secs(60);
 
 #[test]
 fn the_kernels_pass_their_own_tests() {
@@ -21,8 +21,18 @@ fn the_kernels_pass_their_own_tests() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Runs a test's body together with the reaper, on one thread like the agent.
+/// Runs a test's body with an open session.
 fn with_session(language: KernelLanguage, body: impl AsyncFnOnce(&Rc<Agent>, Rc<KernelSession>)) {
+    with_agent(async |agent| {
+        let session = KernelSession::open(agent, "one".to_owned(), language).await.expect("the session opens");
+        body(agent, session).await;
+    });
+}
+
+/// Runs a test's body together with the reaper, on one thread like the agent.
+pub(super) fn with_agent(body: impl AsyncFnOnce(&Rc<Agent>)) {
+    // The agent is the parent of all orphans.
+    nix::sys::prctl::set_child_subreaper(true).expect("this process may be one");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let agent = Agent::new(b"secret".to_vec(), 0, Box::new(RecordingSystem::default())).expect("an agent");
     runtime.block_on(LocalSet::new().run_until(async {
@@ -36,8 +46,7 @@ fn with_session(language: KernelLanguage, body: impl AsyncFnOnce(&Rc<Agent>, Rc<
                 let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGCHLD);
             }
         });
-        let session = KernelSession::open(&agent, "one".to_owned(), language).await.expect("the session opens");
-        body(&agent, session).await;
+        body(&agent).await;
         reminder.abort();
         reaper.abort();
     }));
@@ -47,11 +56,11 @@ fn cell(code: &str) -> CellRequest<'_> {
     CellRequest { code: code.as_bytes(), trace: None }
 }
 
-async fn run(agent: &Rc<Agent>, session: &KernelSession, code: &str, limit: Duration) -> FinishedCell {
+pub(super) async fn run(agent: &Rc<Agent>, session: &KernelSession, code: &str, limit: Duration) -> FinishedCell {
     session.run(agent, &cell(code), limit).await.expect("the cell runs")
 }
 
-fn out(ran: &FinishedCell) -> String {
+pub(super) fn out(ran: &FinishedCell) -> String {
     String::from_utf8_lossy(&ran.stdout).into_owned()
 }
 

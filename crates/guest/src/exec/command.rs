@@ -136,6 +136,16 @@ impl ProcessCommand {
         Ok(Self { programs, argv, env: env.collect::<Result<_, _>>()?, cwd, account })
     }
 
+    /// Returns the environment, as `NAME=value`.
+    pub(crate) fn env(&self) -> &[CString] {
+        &self.env
+    }
+
+    /// Returns the working directory.
+    pub(crate) fn cwd(&self) -> &CString {
+        &self.cwd
+    }
+
     /// Starts the process and returns its id.
     pub(crate) fn spawn(&self, stdio: Stdio<'_>) -> Result<i32, ProcessStartError> {
         let spawn = ChildSpec {

@@ -7,9 +7,9 @@ mod reaper;
 mod streams;
 mod supervise;
 
-use std::rc::Rc;
+use std::{os::fd::AsFd, rc::Rc};
 
-use pandastack_wire_guest::{Frame, Message, ProcessExit, ProcessStarted, StartProcess};
+use pandastack_wire_guest::{CommandLine, Frame, Message, ProcessExit, ProcessStarted, StartProcess};
 use tokio::time::{Duration, Instant};
 
 pub(crate) use command::{ProcessCommand, ProcessStartError};
@@ -18,10 +18,10 @@ pub(crate) use streams::output_pipe;
 pub(crate) use supervise::ProcessGroup;
 
 use crate::{
-    Agent,
+    Agent, code,
     session::{AgentChannel, EarlyEnd, GuestFault},
 };
-use streams::ProcessStreams;
+use streams::{ChildEnds, ProcessStreams};
 use supervise::{SupervisedExit, supervise};
 
 /// Starts a process and waits until it ends. The end of the main process counts, even if a detached
@@ -32,7 +32,10 @@ pub(crate) async fn run(
     start: StartProcess,
 ) -> Result<Frame, GuestFault> {
     let command = ProcessCommand::resolve(&start, &agent.env())?;
-    let (group, ended, streams) = launch(agent, &command, &start)?;
+    let (group, ended, streams) = match launch_warm(agent, &command, &start).await {
+        Some(launched) => launched,
+        None => launch(agent, &command, &start)?,
+    };
     let deadline = start.deadline_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
     channel.send(ProcessStarted { pid: group.id().unsigned_abs() }.frame(channel.id)).await;
     let verdict = tokio::select! {
@@ -53,13 +56,25 @@ pub(crate) async fn run(
     Ok(ProcessExit { code, timed_out, signal }.frame(channel.id))
 }
 
+/// What supervises a running process, and its streams.
+type LaunchedProcess = (ProcessGroup, ExitReceiver, ProcessStreams);
+
+/// Runs the program in a copy of the warm kernel, if there is one that can do it.
+async fn launch_warm(agent: &Rc<Agent>, command: &ProcessCommand, start: &StartProcess) -> Option<LaunchedProcess> {
+    let (language, CommandLine::Argv(argv)) = (start.warm?, &start.program) else { return None };
+    if start.stdin || start.terminal.is_some() || start.user.is_some() {
+        return None;
+    }
+    let (streams, far) = streams::pipes(false).ok()?;
+    let ChildEnds::Pipes { stdout, stderr, .. } = &far else { return None };
+    let outputs = [stdout.as_fd(), stderr.as_fd()];
+    let (group, ended) = code::run_once(agent, language, command, argv.last()?, outputs).await?;
+    Some((group, ended, streams))
+}
+
 /// Makes the streams and starts the process. No await between the start and the registration with
 /// the reaper, so an exit cannot be missed.
-fn launch(
-    agent: &Agent,
-    command: &ProcessCommand,
-    start: &StartProcess,
-) -> Result<(ProcessGroup, reaper::ExitReceiver, ProcessStreams), GuestFault> {
+fn launch(agent: &Agent, command: &ProcessCommand, start: &StartProcess) -> Result<LaunchedProcess, GuestFault> {
     let (streams, far) = match start.terminal {
         Some(size) => streams::terminal(size)?,
         None => streams::pipes(start.stdin)?,

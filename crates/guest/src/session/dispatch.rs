@@ -9,9 +9,9 @@ use std::{
 };
 
 use pandastack_wire_guest::{
-    AttachProcess, CodeClose, CodeOpen, CodeRun, CreateDir, Credit, ErrorKind, ForgetProcess, Frame, FrameKind,
-    ListProcesses, Message, PathMessage, ReadFile, Rebirth, RenamePath, Resize, SetMode, Signal, SignalProcess,
-    SpawnProcess, StartProcess, VolumeDevices, WalkDir, WatchPath, WriteFile, WriteStdin,
+    AttachProcess, CodeClose, CodeOpen, CodeRun, CodeWarm, CreateDir, Credit, ErrorKind, ForgetProcess, Frame,
+    FrameKind, ListProcesses, Message, PathMessage, ReadFile, Rebirth, RenamePath, Resize, SetMode, Signal,
+    SignalProcess, SpawnProcess, StartProcess, VolumeDevices, WalkDir, WatchPath, WriteFile, WriteStdin,
 };
 use tokio::{sync::Notify, task::JoinSet};
 
@@ -167,9 +167,12 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Opens a channel for a request of generation 3.
+    /// Opens a channel for a request of generation 3 or 4.
     fn open_more(&mut self, kind: FrameKind, frame: Frame) -> Result<(), GuestFault> {
         match kind {
+            FrameKind::CodeWarm => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
+                code::keep_warm(agent, channel, parse::<CodeWarm>(frame)?).await
+            }),
             FrameKind::Spawn => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
                 processes::spawn(agent, channel, parse::<SpawnProcess>(frame)?).await
             }),

@@ -3,7 +3,8 @@
 
 use std::{fs, io, path::Path};
 
-use pandastack_model::{ByteSize, TemplateName};
+use pandastack_model::{ByteSize, CodeLanguage, TemplateName};
+use pandastack_wire_guest::CODE_WARM_BYTES_MAX;
 use serde::Deserialize;
 
 /// A checked recipe.
@@ -19,8 +20,18 @@ pub struct Recipe {
     /// Commands that run once before sealing, so that the pages they touch are in the guest's
     /// memory.
     pub warm: Vec<String>,
+    /// Kernels that run when the template is sealed.
+    pub kernels: Vec<KernelSpec>,
     /// Scripts that run in the new root as its last build steps, those of a base recipe first.
     pub customize: Vec<String>,
+}
+
+/// A kernel that every sandbox of the template starts with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelSpec {
+    pub language: CodeLanguage,
+    /// Code that it has run.
+    pub code: String,
 }
 
 /// A recipe cannot be used.
@@ -57,6 +68,31 @@ struct RecipeFile {
     aliases: Vec<String>,
     #[serde(default)]
     warm: Vec<String>,
+    #[serde(default, rename = "kernel")]
+    kernels: Vec<KernelTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KernelTable {
+    language: String,
+    #[serde(default)]
+    warm: String,
+}
+
+impl KernelTable {
+    fn checked(self) -> Result<KernelSpec, RecipeError> {
+        let Self { language, warm } = self;
+        let found = CodeLanguage::find(&language).filter(|found| *found != CodeLanguage::Bash).ok_or_else(|| {
+            let problem = format!("{language:?} is not kept warm; use python or javascript");
+            RecipeError::Field { field: "kernel", problem }
+        })?;
+        if warm.len() > CODE_WARM_BYTES_MAX {
+            let problem = format!("the code of {language} is longer than {CODE_WARM_BYTES_MAX} bytes");
+            return Err(RecipeError::Field { field: "kernel", problem });
+        }
+        Ok(KernelSpec { language: found, code: warm })
+    }
 }
 
 /// The name, recipe and script of an image in `images/`.
@@ -107,8 +143,8 @@ impl Recipe {
 
     /// Parses and checks a recipe.
     pub fn parse(text: &str, customize: Option<String>) -> Result<Self, RecipeError> {
-        let RecipeFile { name, _description, suite, mut packages, memory_mib, cpus, disk_mib, base, aliases, warm } =
-            toml::from_str(text)?;
+        let file: RecipeFile = toml::from_str(text)?;
+        let RecipeFile { name, suite, mut packages, memory_mib, cpus, disk_mib, base, aliases, .. } = file;
         let mut scripts = Vec::new();
         if let Some(base) = base {
             if base == name {
@@ -148,7 +184,8 @@ impl Recipe {
             memory: ByteSize::mib(within("memory_mib", memory_mib, 128..=65536)?),
             cpus: within("cpus", cpus.into(), 1..=16)? as u8,
             disk: ByteSize::mib(within("disk_mib", disk_mib, 256..=1 << 20)?),
-            warm,
+            warm: file.warm,
+            kernels: file.kernels.into_iter().map(KernelTable::checked).collect::<Result<_, _>>()?,
             customize: scripts,
         })
     }
@@ -176,5 +213,10 @@ mod tests {
         assert!(Recipe::parse(text, None).unwrap_err().to_string().contains("package name"));
         let text = "name='x'\nsuite='bookworm'\npackages=[]\nmemory_mib=1\ncpus=1\ndisk_mib=512\n";
         assert!(Recipe::parse(text, None).unwrap_err().to_string().contains("memory_mib"));
+        let text = "name='x'\nsuite='bookworm'\npackages=[]\nmemory_mib=256\ncpus=1\ndisk_mib=512\n";
+        let kernel = |language: &str| format!("{text}[[kernel]]\nlanguage='{language}'\nwarm='import os'\n");
+        let kept = KernelSpec { language: CodeLanguage::Python, code: "import os".to_owned() };
+        assert_eq!(Recipe::parse(&kernel("python"), None).unwrap().kernels, [kept]);
+        assert!(Recipe::parse(&kernel("bash"), None).unwrap_err().to_string().contains("not kept warm"));
     }
 }

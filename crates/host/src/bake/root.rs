@@ -13,7 +13,7 @@ use pandastack_wire_guest::GENERATION;
 
 use super::{
     NoProgress,
-    template::{BakeError, ReadyGuest, get_ready},
+    template::{BakeError, ReadyGuest, WarmUp, get_ready},
 };
 use crate::{
     net::{GATEWAY, GUEST},
@@ -100,7 +100,8 @@ async fn in_berth(
     hold_machine(&machine, held);
     context.ledger.started(id, machine.pid()).await?;
     let ReadyGuest { boot, link } = until_stopped(&context.scope, async {
-        get_ready(&context.scope, &[], &*machine, &secret, &run_dir, &files.dev, &NoProgress).await.map_err(boot_fault)
+        let nothing = WarmUp { commands: &[], kernels: &[], progress: &NoProgress };
+        get_ready(&context.scope, nothing, &*machine, &secret, &run_dir, &files.dev).await.map_err(boot_fault)
     })
     .await?;
     machine.stop().await;

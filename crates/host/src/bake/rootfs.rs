@@ -112,7 +112,8 @@ pub async fn ensure_rootfs(ask: RootFsInputs<'_>, progress: &dyn BakeProgress) -
 }
 
 fn digest(ask: &RootFsInputs<'_>) -> Result<String, RootFsError> {
-    let Recipe { name, aliases: _, suite, packages, memory: _, cpus: _, disk, warm: _, customize } = ask.recipe;
+    let Recipe { name, aliases: _, suite, packages, memory: _, cpus: _, disk, warm: _, kernels: _, customize } =
+        ask.recipe;
     let ca = match ask.host_ca {
         Some(path) => fs::read(path).map_err(io_at("read the host's certificates"))?,
         None => Vec::new(),

@@ -5,7 +5,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use pandastack_kit::{Scope, random_bytes};
@@ -16,20 +16,20 @@ use pandastack_vmm::{
     BootImage, Driver, LinkState, Machine, MachineError, MachineLimits, MachineSpec, MachineStartError, MachineState,
 };
 use pandastack_wire_fleet::{ExecEvent, ExecParams};
-use pandastack_wire_guest::GENERATION;
+use pandastack_wire_guest::{GENERATION, Rebirth};
 
 use super::{
-    BakeProgress, Recipe, RootFs,
+    BakeProgress, KernelSpec, Recipe, RootFs,
     initramfs::{InitramfsError, write_initramfs},
-    limits::{BOOT_DEADLINE, BOOT_POLL, WARM_DEADLINE},
+    limits::{BOOT_DEADLINE, BOOT_POLL, KERNEL_AGE, WARM_DEADLINE},
 };
 use crate::{
-    guest::{GuestSession, LinkError, SpareConnection, exec},
+    guest::{GuestSession, LinkError, SpareConnection, exec, keep_warm},
     net::{GATEWAY, GUEST, NetError, NetPool},
 };
 
 /// Change this with the way a template is made.
-const TEMPLATE_FORMAT: &str = "template 2";
+const TEMPLATE_FORMAT: &str = "template 3";
 
 /// The parts that a bake needs.
 pub struct BakeSetup {
@@ -154,7 +154,10 @@ fn inputs(context: &BakeSetup, recipe: &Recipe, root: &RootFs) -> Result<String,
     let parameters = context.driver.kernel_parameters();
     let parameters: Vec<&str> = parameters.split(' ').filter(|word| !word.starts_with("tsc_early_khz=")).collect();
     let parameters = parameters.join(" ");
-    let shape = format!("{} {} {}", recipe.memory, recipe.cpus, recipe.warm.join("\n"));
+    let kernels: Vec<String> =
+        recipe.kernels.iter().map(|kernel| format!("{} {}", kernel.language.name(), kernel.code)).collect();
+    let (warm, kernels) = (recipe.warm.join("\n"), kernels.join("\0"));
+    let shape = format!("{} {} {warm}", recipe.memory, recipe.cpus);
     let words = [
         TEMPLATE_FORMAT,
         &root.digest,
@@ -164,6 +167,7 @@ fn inputs(context: &BakeSetup, recipe: &Recipe, root: &RootFs) -> Result<String,
         &profile.cpu_profile,
         &parameters,
         &shape,
+        &kernels,
     ];
     for part in words.iter().map(|word| word.as_bytes()).chain([agent.as_slice()]) {
         hasher.update(&(part.len() as u64).to_le_bytes());
@@ -208,7 +212,8 @@ async fn boot_and_seal(
         let image = BootImage { kernel: root.kernel.clone(), initramfs, cmdline, mem: files.mem.clone() };
         progress.step("first boot");
         let machine = context.driver.boot(spec, image).await?;
-        let ready = get_ready(&context.scope, &recipe.warm, &*machine, &secret, &run_dir, &files.dev, progress).await;
+        let warm_up = WarmUp { commands: &recipe.warm, kernels: &recipe.kernels, progress };
+        let ready = get_ready(&context.scope, warm_up, &*machine, &secret, &run_dir, &files.dev).await;
         machine.stop().await;
         let ReadyGuest { boot, link } = ready?;
         progress.step("seal");
@@ -247,22 +252,37 @@ pub(super) struct ReadyGuest {
     pub link: Option<LinkState>,
 }
 
+/// What runs in the guest before it is sealed.
+pub(super) struct WarmUp<'a> {
+    pub commands: &'a [String],
+    pub kernels: &'a [KernelSpec],
+    pub progress: &'a dyn BakeProgress,
+}
+
 /// Waits for the agent, warms the guest up, and saves its devices with its CPUs stopped.
 pub(super) async fn get_ready(
     scope: &Scope,
-    warm_up: &[String],
+    warm_up: WarmUp<'_>,
     machine: &dyn Machine,
     secret: &[u8],
     run_dir: &Path,
     dev: &Path,
-    progress: &dyn BakeProgress,
 ) -> Result<ReadyGuest, BakeError> {
     let started = Instant::now();
     let session = wait_for_agent(scope, machine, secret, run_dir).await?;
     let boot = started.elapsed();
-    for command in warm_up {
+    let WarmUp { commands, kernels, progress } = warm_up;
+    for command in commands {
         progress.step(&format!("warm up: {command}"));
         warm(scope, &session, command).await?;
+    }
+    if !kernels.is_empty() {
+        age(&session, secret).await?;
+    }
+    for KernelSpec { language, code } in kernels {
+        progress.step(&format!("warm up: {} kernel", language.name()));
+        let kept = keep_warm(&session, *language, code, WARM_DEADLINE).await;
+        kept.map_err(|error| BakeError::Warm { command: code.clone(), reason: error.to_string() })?;
     }
     session.quiesce().await?;
     session.thaw().await?;
@@ -281,6 +301,16 @@ pub(super) async fn get_ready(
     let link = spare.and_then(|spare| spare.state());
     machine.save_devices(dev).await?;
     Ok(ReadyGuest { boot, link })
+}
+
+/// Sets the guest's clock back. OpenSSL in a kernel that is sealed with the guest then finds its
+/// seed too old in every sandbox, and asks for a new one. The rebirth of each sandbox sets the
+/// clock.
+async fn age(session: &GuestSession, secret: &[u8]) -> Result<(), LinkError> {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let wall_clock_ns = since_epoch.saturating_sub(KERNEL_AGE).as_nanos() as u64;
+    let entropy = random_bytes::<64>().to_vec();
+    session.rebirth(&Rebirth { wall_clock_ns, entropy, secret: secret.to_vec(), identity: None }).await
 }
 
 async fn wait_for_agent(

@@ -9,8 +9,8 @@ use pandastack_model::{CodeLanguage, CodeSessionId, Fault, FaultKind};
 use pandastack_wire_fleet::{CellEnd, CellEnded, CellEvent, CellParams, CellStream, CodeSessionView};
 use pandastack_wire_guest::{
     self as wire, CODE_BODY_BYTES_MAX, CODE_GRACE_MS_MAX, CODE_OUTPUT_BYTES_MAX, CODE_SINCE, CODE_START_MS_MAX,
-    CodeClose, CodeList, CodeOpen, CodeOpened, CodeRan, CodeRun, Error, ErrorKind, FRAME_BYTES_MAX, Frame, FrameKind,
-    KernelLanguage, Message,
+    CodeClose, CodeList, CodeOpen, CodeOpened, CodeRan, CodeRun, CodeWarm, Error, ErrorKind, FRAME_BYTES_MAX, Frame,
+    FrameKind, KernelLanguage, Message, WARM_SINCE,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -18,7 +18,7 @@ use super::{
     channel::GuestChannel,
     fault::{guest_fault, parse, reply},
     limits::{EXEC_OVERDUE, REQUEST_DEADLINE},
-    session::{GuestSession, LinkError},
+    session::{GuestSession, LinkError, expect},
 };
 
 const START_MAX: Duration = Duration::from_millis(CODE_START_MS_MAX);
@@ -30,18 +30,39 @@ pub async fn open_code(
     id: &CodeSessionId,
     language: CodeLanguage,
 ) -> Result<CodeSessionView, Fault> {
-    let language = match language {
-        CodeLanguage::Python => KernelLanguage::Python,
-        CodeLanguage::JavaScript => KernelLanguage::JavaScript,
-        CodeLanguage::Bash => KernelLanguage::Bash,
-    };
-    let ask = CodeOpen { id: id.to_string(), language };
+    let ask = CodeOpen { id: id.to_string(), language: kernel_language(language) };
     let frame = ask_for(session, |number| ask.frame(number), START_MAX + EXEC_OVERDUE).await?;
     let opened: CodeOpened = match refusal(&frame)? {
         Some(error) => return Err(not_opened(error)),
         None => parse(frame)?,
     };
     view(opened.session).filter(|view| view.id == *id).ok_or_else(unexpected_frame)
+}
+
+/// Makes the guest keep a kernel that has run this code.
+pub async fn keep_warm(
+    session: &GuestSession,
+    language: CodeLanguage,
+    code: &str,
+    within: Duration,
+) -> Result<(), LinkError> {
+    let deadline_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    let ask = CodeWarm { language: kernel_language(language), code: code.to_owned(), deadline_ms };
+    let mut channel = session.channel_since(WARM_SINCE)?;
+    channel.send(ask.frame(channel.number())).await?;
+    let overdue = within.saturating_add(START_MAX + EXEC_OVERDUE);
+    let frame = tokio::time::timeout(overdue, channel.next()).await.map_err(|_| LinkError::Deadline)??;
+    channel.finish();
+    expect(frame, FrameKind::Done).map(drop)
+}
+
+/// Returns the guest's name of a language.
+pub(super) fn kernel_language(language: CodeLanguage) -> KernelLanguage {
+    match language {
+        CodeLanguage::Python => KernelLanguage::Python,
+        CodeLanguage::JavaScript => KernelLanguage::JavaScript,
+        CodeLanguage::Bash => KernelLanguage::Bash,
+    }
 }
 
 /// Lists the sessions, oldest first.

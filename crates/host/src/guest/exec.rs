@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     channel::GuestChannel,
+    code::kernel_language,
     fault::{guest_fault, parse},
     limits::{EXEC_CONTROL_QUEUE, EXEC_OVERDUE, EXEC_QUEUE, REQUEST_DEADLINE},
     session::{GuestSession, LinkError},
@@ -44,10 +45,14 @@ pub async fn exec(session: &GuestSession, ask: ExecParams, scope: &Scope) -> Res
 
 pub(super) fn start(ask: ExecParams) -> wire::StartProcess {
     let ExecParams { program, cwd, env, user, stdin, deadline, terminal } = ask;
+    let warm = match &program {
+        Program::Code(language, _) => Some(kernel_language(*language)),
+        Program::Shell(_) | Program::Argv(_) => None,
+    };
     wire::StartProcess {
         program: match program {
             Program::Shell(text) => wire::CommandLine::Shell(text),
-            Program::Argv(words) => wire::CommandLine::Argv(words),
+            Program::Argv(words) | Program::Code(_, words) => wire::CommandLine::Argv(words),
         },
         cwd,
         env: env.into_iter().map(|(name, value)| EnvVariable { name, value }).collect(),
@@ -55,6 +60,7 @@ pub(super) fn start(ask: ExecParams) -> wire::StartProcess {
         stdin,
         deadline_ms: deadline.map(|deadline| deadline.as_millis() as u64),
         terminal: terminal.map(|(rows, cols)| Resize { rows, cols }),
+        warm,
     }
 }
 

@@ -125,7 +125,7 @@ impl StubHost {
     fn run_script(&self, program: &Program) -> ExecSession {
         let text = match program {
             Program::Shell(text) => text.as_str(),
-            Program::Argv(argv) => argv.last().map_or("", String::as_str),
+            Program::Argv(argv) | Program::Code(_, argv) => argv.last().map_or("", String::as_str),
         };
         let (mut said, mut code, mut hangs) = (VecDeque::new(), 0, false);
         for line in text.lines() {

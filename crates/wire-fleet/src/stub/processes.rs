@@ -80,7 +80,7 @@ impl ProcessPort for StubHost {
         let SpawnParams { exec, tag } = ask;
         let command = match exec.program {
             Program::Shell(text) => text,
-            Program::Argv(argv) => argv.join(" "),
+            Program::Argv(argv) | Program::Code(_, argv) => argv.join(" "),
         };
         if command == "missing" {
             return Err(Fault::new(FaultKind::Caller, "exec.not_found", "no such program"));

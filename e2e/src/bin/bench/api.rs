@@ -62,7 +62,7 @@ pub async fn measure(table: &mut FigureTable) -> Result<()> {
     slow_readers(&api, &server, &id, table).await
 }
 
-fn first_output(server: &TestServer, table: &mut FigureTable) -> Result<()> {
+pub fn first_output(server: &TestServer, table: &mut FigureTable) -> Result<()> {
     let output = Command::new(published::python())
         .args(["-c", FIRST_OUTPUT, &CREATES.to_string()])
         .envs([("PANDASTACK_API", &server.url), ("PANDASTACK_API_KEY", &server.key)])

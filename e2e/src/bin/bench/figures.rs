@@ -51,6 +51,7 @@ pub const FIGURES: &[Figure] = &[
     at_most("create_cold_ms_p50", "create, nothing prepared", "ms", 130.0),
     at_most("create_standby_per_boot", "create from standby, as a share of a first boot", "", 0.025),
     at_most("tti_ms_p50", "create and first output, published Python client", "ms", 110.0),
+    at_most("code_first_per_tti", "create and first cell with pandas, compared with that", "×", 8.0),
     at_most("sdk_overhead_ms", "create and first output, our Python SDK above plain HTTP", "ms", 5.0),
     at_most("sdk_vs_published", "the same, our Python SDK compared with the published one", "×", 1.0),
     at_most("sdk_import_ms", "import of the Python SDK", "ms", 120.0),
@@ -75,4 +76,5 @@ pub const FIGURES: &[Figure] = &[
     at_most("list_1m_ms", "list of 100 of 1,000,000 sandboxes", "ms", 15.0),
     at_least("fairness_min_share", "smallest share of 100 workspaces that create at once", "", 0.5),
     at_most("binary_mb", "size of the server's binary", "MB", 20.0),
+    at_most("client_mb", "size of the client alone", "MB", 10.0),
 ];

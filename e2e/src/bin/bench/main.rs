@@ -1,9 +1,10 @@
 //! `make bench`: measures, prints a table, writes it as JSON, and puts it into the README and
-//! `docs/bench.svg`. `bench state`, `bench api`, `bench team` and `bench sdk` measure one part and
-//! write nothing; `bench publish` only publishes the last figures. Compare times of one run only:
-//! machines are noisy.
+//! `docs/bench.svg`. `bench state`, `bench api`, `bench team`, `bench sdk` and `bench code` measure
+//! one part and write nothing; `bench publish` only publishes the last figures. Compare times of
+//! one run only: machines are noisy.
 
 mod api;
+mod code;
 mod figures;
 mod floors;
 mod publish;
@@ -54,11 +55,12 @@ async fn main() -> Result<()> {
     }
     let (mut table, cpu_time) = (FigureTable::default(), CpuTime::now()?);
     // One part alone, for development. Writes nothing.
-    if ["state", "api", "team", "sdk"].contains(&out.as_str()) {
+    if ["state", "api", "team", "sdk", "code"].contains(&out.as_str()) {
         match out.as_str() {
             "state" => state::measure(&mut table).await?,
             "team" => team::measure(&mut table).await?,
             "sdk" => sdk::measure(&mut table)?,
+            "code" => code::measure(&mut table)?,
             _ => api::measure(&mut table).await?,
         }
         table.report("stolen_cpu_percent", CpuTime::now()?.stolen_percent_since(cpu_time));
@@ -76,8 +78,11 @@ async fn main() -> Result<()> {
     api::measure(&mut table).await?;
     team::measure(&mut table).await?;
     sdk::measure(&mut table)?;
+    code::measure(&mut table)?;
     let binary = std::fs::metadata(built("pandastack")).context("find the release binary; `make build` makes it")?;
     table.report("binary_mb", binary.len() as f64 / 1e6);
+    let client = std::fs::metadata(built("pandastack-client")).context("find the client; `make client` builds it")?;
+    table.report("client_mb", client.len() as f64 / 1e6);
     table.report("stolen_cpu_percent", CpuTime::now()?.stolen_percent_since(cpu_time));
     table.print();
     std::fs::write(&out, serde_json::to_vec_pretty(&table.json())?).with_context(|| format!("write {out}"))?;

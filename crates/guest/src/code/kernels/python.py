@@ -7,6 +7,8 @@ Standard library only, Python 3.9 or newer. It is started by boot.py, which read
 
 The first thing said is the kernel's "0 0 0\n": it is ready. The JSON is {"error"?: text, "results"?: [{mime: text}]}. What
 cells print is not its business: descriptors 1 and 2 are pipes to the agent, which also limits them.
+
+It goes on in warm.py. The agent sends both as one text.
 """
 
 import ast
@@ -43,6 +45,7 @@ results = []
 results_bytes = 0
 dropped = 0
 loop = None
+plain = []  # what a kernel changed: (owner, name, value)
 
 
 # Control
@@ -199,6 +202,8 @@ def show_figures(*_arguments, **_named):
 
 
 def prepare_pyplot(module):
+    plain.append((module, "show", module.show))
+    plain.append((module.Figure, "show", module.Figure.show))
     module.show = show_figures
     module.Figure.show = lambda figure, *_arguments, **_named: display(figure)
 
@@ -420,21 +425,8 @@ def prepare():
     main.__dict__.update({"__builtins__": builtins, "__name__": "__main__"})
     sys.modules["__main__"] = main
     builtins.display = display
+    plain.append((builtins, "input", builtins.input))
     builtins.input = no_input
     os.environ.setdefault("MPLBACKEND", "agg")
     sys.meta_path.insert(0, Prepare)
     signal.signal(signal.SIGINT, on_interrupt)
-
-
-prepare()
-spare_out, spare_err = os.dup(1), os.dup(2)
-answer(0, 0)
-# What the first cell needs is read while nobody waits.
-import json  # noqa: E402,F401
-
-while True:
-    number, length, *trace = line().decode().split()
-    source = take(int(length))
-    for place in trace:
-        os.environ["TRACEPARENT"] = place
-    serve_cell(int(number), source)

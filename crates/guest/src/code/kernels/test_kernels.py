@@ -58,12 +58,15 @@ class Kernel:
             data += piece
         return data
 
-    def reply(self):
+    def raw_reply(self):
         line = b""
         while not line.endswith(b"\n"):
             line += self.take(1)
         number, code, length = (int(word) for word in line.split())
-        body = self.take(length)
+        return number, code, self.take(length)
+
+    def reply(self):
+        number, code, body = self.raw_reply()
         return number, code, json.loads(body) if body else {}
 
     def said(self):
@@ -118,7 +121,7 @@ class Case(unittest.TestCase):
 
 class Python(Case):
     def start(self):
-        return Kernel([sys.executable, "-c", text("boot.py")], text("python.py"), {"PYTHONPATH": os.environ.get("STUBS", "")})
+        return Kernel([sys.executable, "-c", text("boot.py")], text("python.py") + text("warm.py"), {"PYTHONPATH": os.environ.get("STUBS", "")})
 
     def test_state_persists_and_the_last_expression_is_the_result(self):
         self.assertEqual(self.run_cell("x = 41\nprint('hi')"), (0, [], None, "hi\n", ""))
@@ -309,7 +312,7 @@ class Figures(Case):
         }.items():
             with open(os.path.join(package, name + ".py"), "w", encoding="utf-8") as file:
                 file.write(textwrap.dedent(content))
-        return Kernel([sys.executable, "-c", text("boot.py")], text("python.py"), {"PYTHONPATH": self.folder.name, "MPLBACKEND": "agg"})
+        return Kernel([sys.executable, "-c", text("boot.py")], text("python.py") + text("warm.py"), {"PYTHONPATH": self.folder.name, "MPLBACKEND": "agg"})
 
     def images(self, source):
         import base64
@@ -325,6 +328,95 @@ class Figures(Case):
         self.assertEqual(self.images("fig = plt.figure()\nplt.plot(5)\nfig"), ["[(5,)]"])
         self.assertEqual(self.images("from matplotlib.pyplot import show\nf = plt.figure(); plt.plot(6); f.show(); show()"), ["[(6,)]"])
         self.assertEqual(self.images("1"), ["1"])
+
+
+class Copy(Kernel):
+    """What a warm kernel made. It is not our child."""
+
+    def __init__(self, warm, mode, folder="/", env=None):
+        self.control, far = socket.socketpair()
+        self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        self.control.settimeout(30)
+        self.process = warm.process
+        variables = "".join(f"{name}={value}\0" for name, value in (env or {}).items())
+        request = f"{mode}\0{folder}\0{variables}".encode()
+        socket.send_fds(warm.control, [b"f"], [far.fileno(), self.out.fileno(), self.err.fileno()])
+        warm.control.sendall(b"%d\n" % len(request) + request)
+        far.close()
+        self.number = 0
+        number, code, pid = self.raw_reply()
+        assert (number, code) == (0, 0), self.said()
+        self.pid = int(pid)
+
+
+class WarmPython(Case):
+    def start(self):
+        return Kernel([sys.executable, "-c", text("boot.py")], text("python.py") + text("warm.py"))
+
+    def warmed(self, source):
+        data = textwrap.dedent(source).encode()
+        self.kernel.control.sendall(b"0 %d\n" % len(data) + data)
+        number, code, body = self.kernel.raw_reply()
+        return number, code, body.decode()
+
+    def copy(self, *arguments, **named):
+        made = Copy(self.kernel, *arguments, **named)
+        for each in (made.control, made.out, made.err):
+            self.addCleanup(each.close)
+        return made
+
+    def cell(self, kernel, source):
+        kernel.send(source)
+        number, code, body = kernel.reply()
+        return (number, code, body.get("results", []), body.get("error"), *kernel.said())
+
+    def test_a_copy_has_what_was_imported_and_nothing_else(self):
+        self.assertEqual(self.warmed("import colorsys, random\nx = 1\nprint('noise')\nrandom.random()"), (0, 0, ""))
+        one, two = self.copy("cells", "/usr", {"A": "é", "PATH": "/bin"}), self.copy("cells")
+        source = "import sys, os; ('colorsys' in sys.modules, 'x' in globals(), os.getcwd(), sorted(os.environ))"
+        shown = "(True, False, '/usr', ['A', 'MPLBACKEND', 'PATH'])"
+        self.assertEqual(self.cell(one, source), (1, 0, [{"text/plain": shown}], None, "", ""))
+        self.assertEqual(self.cell(one, "print(os.popen('echo $A').read()); os.getpid() == os.getpgid(0)")[2:5], ([{"text/plain": "True"}], None, "é\n\n"))
+        drawn = "import random, tempfile; (random.random(), tempfile.mktemp())"
+        self.assertNotEqual(self.cell(one, drawn)[2], self.cell(two, drawn)[2])
+        self.assertIn("NameError", self.cell(two, "one")[3])
+
+    def test_failures_are_told(self):
+        number, code, error = self.warmed("import nothing_of_this_name")
+        self.assertEqual((number, code), (0, 1))
+        self.assertIn("nothing_of_this_name", error)
+
+    def test_threads_are_refused(self):
+        _, code, error = self.warmed("import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()")
+        self.assertEqual(code, 1)
+        self.assertIn("threads", error)
+
+    def once(self, source, env=None):
+        kernel = self.copy("once", "/", env)
+        ended = os.pidfd_open(kernel.pid)
+        kernel.send(source)
+        begun = kernel.reply()[:2]
+        self.assertTrue(select.select([ended], [], [], 30)[0], "it ends")
+        os.close(ended)
+        return (begun, *kernel.said())
+
+    def test_a_program_runs_as_with_a_new_interpreter(self):
+        self.assertEqual(self.warmed("import colorsys")[1], 0)
+        for source in (
+            "print('out'); import sys; print('err', file=sys.stderr); 5",
+            "def f():\n    1 / 0\nf()",
+            "import sys; print(sys.argv, __name__, sorted({*globals()} - {'__annotations__'})); sys.exit('bye')",
+            "print('display' in dir(__builtins__), input.__module__)\ninput()",
+            "import atexit, os\natexit.register(lambda: print('last'))\nf = os.fdopen(os.dup(1), 'w')\nf.write('unflushed')",
+            "import threading\nthreading.Timer(0.2, lambda: print('later')).start()",
+        ):
+            plain = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, cwd="/", stdin=subprocess.DEVNULL)
+            begun, out, err = self.once(source)
+            self.assertEqual((begun, out), ((1, 0), plain.stdout), source)
+            # A newer interpreter shows the lines of its own program.
+            kept = lambda said: [line for line in said.splitlines() if not line.startswith("    ")]
+            self.assertEqual(kept(err), kept(plain.stderr), source)
+        self.assertEqual(self.once("1 +")[0], (1, 1))
 
 
 class Bash(Case):
@@ -366,6 +458,14 @@ class Node(Case):
         self.assertIn("late", self.run_cell("setTimeout(() => { throw new Error('late') }, 1); await new Promise(() => {})")[2])
         self.assertEqual(self.run_cell("process.exit(4)")[0], 4)
         self.assertEqual(self.run_cell("1")[1], [{"text/plain": "1"}])
+
+    def test_a_warm_kernel_is_handed_out(self):
+        for request in (b"require('zlib')", "cells\0/usr\0A=é\0".encode()):
+            self.kernel.control.sendall(b"0 %d\n" % len(request) + request)
+            self.assertEqual(self.kernel.reply(), (0, 0, {}))
+        self.assertEqual(self.run_cell("[process.cwd(), process.env]")[1][0]["application/json"], '["/usr",{"A":"é"}]')
+        drawn = json.loads(self.run_cell("Array.from({length: 1000}, Math.random)")[1][0]["application/json"])
+        self.assertTrue(len(set(drawn)) == 1000 and 0 <= min(drawn) < 0.1 and 0.9 < max(drawn) < 1 and 0.4 < sum(drawn) / 1000 < 0.6)
 
     def test_an_interrupt_ends_the_cell(self):
         self.run_cell("var kept = 1")
