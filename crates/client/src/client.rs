@@ -7,7 +7,7 @@ use pandastack_wire_public::{Health, Version};
 use reqwest::{Method, RequestBuilder, Response, Url, header::HeaderValue};
 use serde::de::DeserializeOwned;
 
-use crate::{ClientError, Config};
+use crate::{ClientError, Config, trust::tls_settings};
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long an unused connection is kept. The server closes one after 75 s, and a request sent at
@@ -37,6 +37,7 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             // The server is configured explicitly, so proxies from the environment do not apply.
             .no_proxy()
+            .use_preconfigured_tls(tls_settings(&url)?)
             .user_agent(concat!("pandastack-rust/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|cause| ClientError::Broken { url: url.clone(), cause })?;

@@ -23,6 +23,8 @@ pub enum ClientError {
         #[source]
         cause: reqwest::Error,
     },
+    #[error("{what}; name a PEM file with the authority of your server in PANDASTACK_CA_FILE")]
+    Trust { what: String },
     #[error("the connection to {url} was lost")]
     Broken {
         url: String,
@@ -68,6 +70,9 @@ impl ClientError {
     }
 
     pub(crate) fn sending(url: &str, cause: reqwest::Error) -> Self {
+        if let Some(why) = untrusted(&cause) {
+            return ClientError::Trust { what: format!("the certificate of {url} is not trusted: {why}") };
+        }
         let url = url.to_owned();
         if cause.is_connect() { ClientError::Unreachable { url, cause } } else { ClientError::Broken { url, cause } }
     }
@@ -89,6 +94,19 @@ impl ClientError {
             }
         }
     }
+}
+
+/// Finds a certificate that was refused among the causes of an error.
+fn untrusted(error: &dyn std::error::Error) -> Option<String> {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if text.starts_with("invalid peer certificate") {
+            return Some(text);
+        }
+        cause = error.source();
+    }
+    None
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod once;
 mod places;
 mod serve;
 mod special;
+mod transport;
 
 pub use address::ProxyTrust;
 pub use backend::{AttemptState, AuditRow, DoorBackend, IdempotencyKey};
@@ -21,4 +22,6 @@ pub use guard::{
 };
 pub use once::{IdempotencyKeys, idempotency_key, request_digest};
 pub use places::{Place, PlaceKind, Places};
-pub use serve::{ConnectionHandle, PeerAddress, ServeSettings, occupy, serve, serve_with};
+pub use serve::{ConnectionHandle, PeerAddress, ServeSettings, occupy, serve, serve_tls, serve_with};
+pub use tokio_rustls::TlsAcceptor;
+pub use transport::with_hsts;

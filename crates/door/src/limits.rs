@@ -11,6 +11,8 @@ pub const DESCRIPTORS_PER_CONNECTION: u64 = 4;
 pub const CONNECTIONS_PER_RESERVED: usize = 16;
 /// How long a request's head may take, and how long an unused connection stays.
 pub const HEAD_ARRIVAL_MAX: Duration = Duration::from_secs(75);
+/// How long a TLS handshake may take.
+pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// How long requests in progress may take to end at shutdown.
 pub const DRAIN_MAX: Duration = Duration::from_secs(5);
 

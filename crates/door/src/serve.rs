@@ -24,16 +24,21 @@ use hyper_util::{
 use pandastack_kit::Scope;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     sync::{OwnedSemaphorePermit, Semaphore},
 };
+use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     held::hold,
     idle::{IdleConnections, IdleRegistration},
-    limits::{CONNECTIONS_MAX, CONNECTIONS_PER_RESERVED, DESCRIPTORS_PER_CONNECTION, DRAIN_MAX, HEAD_ARRIVAL_MAX},
+    limits::{
+        CONNECTIONS_MAX, CONNECTIONS_PER_RESERVED, DESCRIPTORS_PER_CONNECTION, DRAIN_MAX, HANDSHAKE_MAX,
+        HEAD_ARRIVAL_MAX,
+    },
     places::{Place, PlaceKind, Places},
+    transport::{FORWARDED_PROTO, HTTPS, Transport},
 };
 
 const REQUESTS: PlaceKind =
@@ -49,6 +54,8 @@ pub struct ServeSettings {
     pub connections_max: usize,
     /// How long a request's head may take, and how long an unused connection stays.
     pub head_arrival_max: Duration,
+    /// How long a TLS handshake may take.
+    pub handshake_max: Duration,
     /// How long requests in progress may take to end at shutdown.
     pub drain_max: Duration,
 }
@@ -70,7 +77,12 @@ impl ServeSettings {
 
 impl Default for ServeSettings {
     fn default() -> Self {
-        Self { connections_max: CONNECTIONS_MAX, head_arrival_max: HEAD_ARRIVAL_MAX, drain_max: DRAIN_MAX }
+        Self {
+            connections_max: CONNECTIONS_MAX,
+            head_arrival_max: HEAD_ARRIVAL_MAX,
+            handshake_max: HANDSHAKE_MAX,
+            drain_max: DRAIN_MAX,
+        }
     }
 }
 
@@ -81,6 +93,18 @@ pub async fn serve(listener: TcpListener, app: Router, scope: Scope) {
 
 /// Serves with other settings.
 pub async fn serve_with(listener: TcpListener, app: Router, scope: Scope, settings: ServeSettings) {
+    serve_tls(listener, None, app, scope, settings).await;
+}
+
+/// Serves https if there is an acceptor. Handshakes have a deadline, and run in the task and the
+/// place of their connection: until its first request, a connection is closed if others need room.
+pub async fn serve_tls(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    app: Router,
+    scope: Scope,
+    settings: ServeSettings,
+) {
     let (stop, cut) = (scope.token(), CancellationToken::new());
     let (room, idle) = (Arc::new(Semaphore::new(settings.connections_max)), IdleConnections::default());
     let under_way = TaskTracker::new();
@@ -107,8 +131,12 @@ pub async fn serve_with(listener: TcpListener, app: Router, scope: Scope, settin
         };
         let seat = idle.seat();
         let given_up = seat.given_up();
-        let stream = CountedConnection { stream, kept: ConnectionHandle::default(), _permit: permit };
-        let connection = connection(stream, app.clone(), seat, settings.head_arrival_max, stop.clone());
+        let (tls, app, stop) = (tls.clone(), app.clone(), stop.clone());
+        let connection = async move {
+            let Some(stream) = Transport::open(stream, tls, settings.handshake_max, &stop).await else { return Ok(()) };
+            let stream = CountedConnection { stream, kept: ConnectionHandle::default(), _permit: permit };
+            connection(stream, app, seat, settings.head_arrival_max, stop).await
+        };
         let (cut, counted) = (cut.clone(), under_way.token());
         scope.start("connection", async move {
             tokio::select! {
@@ -154,16 +182,17 @@ async fn connection(
     head_arrival_max: Duration,
     stop: CancellationToken,
 ) -> hyper::Result<()> {
-    // Small answers must not wait for a full packet.
-    if let Err(error) = stream.stream.set_nodelay(true) {
-        tracing::debug!(%error, "could not set TCP_NODELAY");
-    }
-    let peer = stream.stream.peer_addr().ok().map(|address| PeerAddress(address.ip()));
+    let peer = stream.stream.tcp().peer_addr().ok().map(|address| PeerAddress(address.ip()));
+    let is_tls = stream.stream.is_tls();
     let (app, kept) = (TowerToHyperService::new(app), stream.kept.clone());
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(kept.clone());
         if let Some(peer) = peer {
             request.extensions_mut().insert(peer);
+        }
+        if is_tls {
+            // A proxy in front knows better which scheme the client used.
+            request.headers_mut().entry(FORWARDED_PROTO).or_insert(HTTPS);
         }
         let (busy, answer) = (seat.busy(), app.call(request));
         async move { answer.await.map(|response: Response| response.map(|body| busy.hold(body))) }
@@ -215,7 +244,7 @@ pub fn occupy(response: Response, place: Option<Place>, connection: Option<Conne
 /// A connection with its place among all connections. It keeps the place until its descriptor is
 /// closed, also after an upgrade.
 struct CountedConnection {
-    stream: TcpStream,
+    stream: Transport,
     kept: ConnectionHandle,
     _permit: OwnedSemaphorePermit,
 }

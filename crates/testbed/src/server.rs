@@ -77,7 +77,9 @@ impl TestServer {
         loop {
             let said = self.said();
             if said.contains("ready; stop") {
-                let url = said.split_whitespace().find(|word| word.starts_with("http://"));
+                let url = said
+                    .split_whitespace()
+                    .find(|word| ["http://", "https://"].iter().any(|scheme| word.starts_with(scheme)));
                 self.url = url.context("the server did not say where it listens")?.to_owned();
                 return Ok(());
             }

@@ -125,9 +125,12 @@ fn dress(headers: &mut HeaderMap, id: &str) {
         header::ACCESS_CONTROL_ALLOW_HEADERS,
         "authorization, content-type, accept, x-api-key, x-request-id, idempotency-key, traceparent, tracestate, \
          x-fcs-workspace, x-stub-user, x-pandastack-org, x-pandastack-user-id, x-pandastack-user-email, \
-         x-pandastack-auth-method",
+         x-pandastack-auth-method, mcp-protocol-version, mcp-method, mcp-name",
     );
-    set(header::ACCESS_CONTROL_EXPOSE_HEADERS, "x-request-id, retry-after, idempotent-replayed, traceparent");
+    set(
+        header::ACCESS_CONTROL_EXPOSE_HEADERS,
+        "x-request-id, retry-after, idempotent-replayed, traceparent, www-authenticate",
+    );
     set(header::ACCESS_CONTROL_MAX_AGE, "600");
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
 }
