@@ -50,6 +50,20 @@ pub fn typescript() -> PathBuf {
     })
 }
 
+/// A folder with the TypeScript client of the Model Context Protocol, and a copy of the checks that
+/// use it. `source` has both, and the versions of all packages.
+pub fn mcp_typescript(source: &Path) -> PathBuf {
+    let files = ["package.json", "package-lock.json", "checks.mjs"];
+    let state: String = files.iter().map(|file| std::fs::read_to_string(source.join(file)).unwrap()).collect();
+    kept("mcp-typescript", &state, |folder| {
+        for file in files {
+            std::fs::copy(source.join(file), folder.join(file)).unwrap();
+        }
+        let install = ["ci", "--silent", "--no-fund", "--no-audit", "--ignore-scripts"];
+        run(Command::new("npm").args(install).current_dir(folder));
+    })
+}
+
 /// Finds an installed client, or installs it. A partial installation is never used, and parallel
 /// tests install it only once.
 pub(crate) fn kept(name: &str, what: &str, install: impl FnOnce(&Path)) -> PathBuf {

@@ -8,6 +8,7 @@ use pandastack_control::{Control, ControlPlace};
 use pandastack_e2e::{PATIENCE, answer, published};
 use pandastack_edge::{Edge, serve};
 use pandastack_kit::{Scope, SystemClock};
+use pandastack_mcp::{McpDoor, McpSettings};
 use pandastack_testbed::{FakeBed, with_small_fake_bed};
 use reqwest::{Client, Method};
 use serde_json::Value;
@@ -39,6 +40,8 @@ impl Server {
         control.bootstrap(Some(KEY.into())).await.unwrap();
         let edge = Edge::new(Arc::new(control.clone()), bed.host.clone(), scope.clone());
         let app = control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes))));
+        let port = Arc::new(control.clone());
+        let app = McpDoor::add_to(app, port, McpSettings::default(), |routes| control.guard(routes));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         scope.start("serve", serve(listener, app, scope.clone()));

@@ -83,6 +83,7 @@ METHODS: Dict[str, Reach] = {
     "get_host_audit": ("server.host_audit", lambda c, s: c.server.host_audit()),
     "get_stats_boot": ("server.boot_stats", lambda c, s: c.server.boot_stats()),
     "get_repl_languages": ("server.languages", lambda c, s: c.server.languages()),
+    "post_mcp": ("server.mcp", lambda c, s: c.server.mcp({"jsonrpc": "2.0"})),
     # Organisations
     "get_orgs": ("orgs.list", lambda c, s: c.orgs.list()),
     "post_orgs": ("orgs.create", lambda c, s: c.orgs.create("Team")),
@@ -279,13 +280,22 @@ SAME_AS = {
     "get_root_healthz": "get_healthz",
     "get_root_metrics": "get_metrics",
     "get_root_repl_languages": "get_repl_languages",
+    "post_root_mcp": "post_mcp",
     "post_sandboxes_id_preview": "post_sandboxes_id_preview_token",
     "post_sandboxes_id_start": "post_sandboxes_id_wake",
     "post_sandboxes_id_stop": "post_sandboxes_id_hibernate",
 }
 
 # Requests to programs in sandboxes, pages for browsers, and what Stripe sends.
-NOT_FOR_CLIENTS = ("/proxy/", "/v1/p/", "/docs", "/openapi.json", "/v1/webhooks/stripe", "/oidc")
+NOT_FOR_CLIENTS = (
+    "/proxy/",
+    "/v1/p/",
+    "/docs",
+    "/openapi.json",
+    "/v1/webhooks/stripe",
+    "/oidc",
+    "/.well-known/",
+)
 
 # One answer that has every field that a method reads.
 ANSWER: Dict[str, Any] = {

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List
 
 import pytest
+from websockets.sync.client import connect
 
 import pandastack
 from pandastack import PandaStack, Sandbox, Volume
@@ -149,3 +150,24 @@ def test_quickstart(templates: List[str], capsys: pytest.CaptureFixture[str]) ->
     execute("quickstart")
     assert capsys.readouterr().out == "4\n\ncheckpoint\n"
     assert templates == ["base"]
+
+
+def test_frames(snapshot: str) -> None:
+    """The frames of the features page: those of the client are sent, those of the server come."""
+    lines = (Path(__file__).parent / "snippets/frames.txt").read_text("utf-8").splitlines()
+    sent = [line.split(" → ")[1] for line in lines if line.startswith("client")]
+    expected = [json.loads(line.split(" → ")[1]) for line in lines if line.startswith("server")]
+    url, key = live.settings()
+    with PandaStack(url, key) as client, Sandbox.from_snapshot(snapshot, client=client) as box:
+        pnpm = "#!/bin/sh\ncase $1 in lint) printf ok ;; test) exec sleep 600 ;; esac\n"
+        box.filesystem.write("/usr/local/bin/pnpm", pnpm, mode=0o755)
+        address = f"{url.replace('http', 'ws', 1)}/v1/sandboxes/{box.id}/exec/ws"
+        bearer = {"Authorization": f"Bearer {key}"}
+        with connect(address, additional_headers=bearer, proxy=None) as socket:
+            for frame in sent:
+                socket.send(frame)
+            received: List[Dict[str, Any]] = []
+            while sum("exit" in frame or "error" in frame for frame in received) < 2:
+                received.append(json.loads(socket.recv(timeout=60)))
+    for frame in expected:
+        assert any(frame.items() <= one.items() for one in received), received

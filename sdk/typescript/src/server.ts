@@ -48,4 +48,9 @@ export class ServerAPI {
     );
     return Array.isArray(answer) ? answer : (answer as { languages: string[] }).languages;
   }
+
+  /** Sends a message of the Model Context Protocol to the workspace's tools. */
+  mcp(message: Record<string, unknown>, options: CallOptions = {}): Promise<unknown> {
+    return this.#client.transport.json(operations.postMcp(message), options);
+  }
 }

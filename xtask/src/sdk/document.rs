@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
 /// Operations that forward whatever a client sends to a program in a sandbox, and pages for people.
-const SKIPPED: [&str; 5] = ["/v1/p/", "/proxy/", "/docs", "/openapi.json", "/v1/webhooks/stripe"];
+const SKIPPED: [&str; 6] = ["/v1/p/", "/proxy/", "/docs", "/openapi.json", "/v1/webhooks/stripe", "/.well-known/"];
 
 /// What an SDK is made of.
 pub struct ApiDocument {

@@ -22,6 +22,8 @@ use rpc::{RpcError, RpcRequest};
 
 /// Supported protocol versions, newest first.
 const VERSIONS: &[&str] = &["2025-06-18", "2025-03-26", "2024-11-05"];
+/// The version for clients that name none, as in the published API.
+const VERSION_DEFAULT: &str = "2024-11-05";
 
 const INSTRUCTIONS: &str = "A Linux machine for your own use. Commands run as root, each in a new shell; files and \
                             background processes persist. run_code keeps variables and imports between calls.";
@@ -63,8 +65,8 @@ pub async fn mcp(
     };
     Ok(match answers {
         Some(answers) => Json(answers).into_response(),
-        // The body held only notifications or responses.
-        None => StatusCode::ACCEPTED.into_response(),
+        // The body held only notifications or responses. The published API has this status here.
+        None => StatusCode::NO_CONTENT.into_response(),
     })
 }
 
@@ -90,7 +92,7 @@ async fn answer(edge: &Edge, to: ToolTarget, message: Value) -> Option<Value> {
 
 /// Describes this server, in the caller's protocol version if it is supported.
 fn introduction(params: &Value) -> Value {
-    let asked = params.get("protocolVersion").and_then(Value::as_str);
+    let asked = params.get("protocolVersion").and_then(Value::as_str).or(Some(VERSION_DEFAULT));
     let version = VERSIONS.iter().find(|version| Some(**version) == asked).unwrap_or(&VERSIONS[0]);
     json!({
         "protocolVersion": version,

@@ -37,12 +37,13 @@ async fn it_introduces_itself_and_lists_its_tools() {
             hello["result"]["serverInfo"]["name"].is_string() && hello["result"]["capabilities"]["tools"].is_object()
         );
     }
+    assert_eq!(ask(&rig, "initialize", json!({})).await["result"]["protocolVersion"], "2024-11-05");
     assert_eq!(ask(&rig, "ping", json!({})).await["result"], json!({}));
     let tools = ask(&rig, "tools/list", json!({})).await;
     let names: Vec<_> = tools["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
     assert_eq!(names, ["shell", "run_code", "read_file", "write_file", "list_dir"]);
     let notice = rig.post("/mcp", &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-    assert_eq!(answer(notice).await, (202, Value::Null));
+    assert_eq!(answer(notice).await, (204, Value::Null));
     assert_eq!(answer(rig.call(Method::GET, "/mcp")).await.0, 405);
 }
 

@@ -15,6 +15,7 @@ mod routes;
 mod shares;
 mod spans;
 mod strangers;
+mod tools;
 mod trace;
 
 use std::time::Duration;

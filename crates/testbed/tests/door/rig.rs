@@ -9,6 +9,7 @@ use pandastack_control::{
 use pandastack_database::server::shared_schema;
 use pandastack_edge::{Edge, ServeSettings, serve_with};
 use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
+use pandastack_mcp::{McpDoor, McpSettings};
 use pandastack_testbed::{FakeBed, with_fake_bed};
 use pandastack_wire_fleet::{ControlPort, HostPort, WorkspaceId};
 use reqwest::{Client, Method, RequestBuilder};
@@ -99,8 +100,10 @@ async fn with_door_telling(
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
         let edge = edge.with_previews("box.example".parse().unwrap());
         let edge = edge.with_connections(connections).with_room(SOCKETS, FOLLOWERS);
-        let app =
-            edge.before(control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes)))));
+        let app = control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes))));
+        let port: Arc<dyn ControlPort> = Arc::new(control.clone());
+        let app = McpDoor::add_to(app, port, McpSettings::default(), |routes| control.guard(routes));
+        let app = edge.before(app);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         scope.start("serve", serve_with(listener, app, scope.clone(), settings));

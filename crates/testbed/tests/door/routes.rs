@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pandastack_control::Control;
 use pandastack_edge::Edge;
+use pandastack_mcp::McpDoor;
 use reqwest::{Method, header};
 use serde_json::Value;
 
@@ -61,7 +62,7 @@ pub fn endpoints() -> Vec<Endpoint> {
 async fn what_is_served_is_documented_and_the_reverse() {
     with_door(async |door| {
         let mut served = BTreeSet::new();
-        for path in Control::paths().into_iter().chain(Edge::paths()) {
+        for path in Control::paths().into_iter().chain(Edge::paths()).chain(McpDoor::paths()) {
             let asked: String =
                 path.split(['{', '}']).enumerate().map(|(at, part)| if at % 2 == 0 { part } else { "x" }).collect();
             // No route has this method, so the refusal lists the allowed ones. A route that takes

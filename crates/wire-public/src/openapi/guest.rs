@@ -140,6 +140,20 @@ fn code() -> Vec<Operation> {
     let example = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let answer: Value = json!({"type": ["object", "array"]});
     let languages = |path, about| route(CODE, "GET", path, about).gives::<Vec<String>>(200);
+    let mut schema = message.clone();
+    schema["required"] = json!(["jsonrpc", "method"]);
+    let one = json!({"application/json": {"schema": schema, "example": example.clone()}});
+    let tools = |path, about| {
+        route(CODE, "POST", path, about)
+            .notes(
+                "JSON-RPC 2.0 without sessions, one message per request. A tool call whose client asked for progress \
+                 is answered with an event stream.",
+            )
+            .takes_content(one.clone(), true)
+            .gives_content(200, "application/json", json!({"type": "object"}))
+            .gives_nothing(202)
+            .gives_content(400, "application/json", json!({"type": "object"}))
+    };
     vec![
         route(
             CODE,
@@ -175,8 +189,10 @@ fn code() -> Vec<Operation> {
             .machine()
             .takes_content(json!({"application/json": {"schema": messages, "example": example}}), true)
             .gives_content(200, "application/json", answer.clone())
-            .gives_nothing(202)
+            .gives_nothing(204)
             .gives_content(400, "application/json", answer),
+        tools("/v1/mcp", "The workspace as tools for agents (Model Context Protocol)"),
+        tools("/mcp", "The workspace as tools for agents (same as `/v1/mcp`)"),
         languages("/v1/repl/languages", "List the languages of code sessions"),
         languages("/repl/languages", "List the languages of code sessions (same as `/v1/repl/languages`)"),
     ]

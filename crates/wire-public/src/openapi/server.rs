@@ -36,6 +36,10 @@ pub fn operations() -> Vec<Operation> {
             "text/html",
             json!({"type": "string"}),
         ),
+        route(SERVER, "GET", "/.well-known/oauth-protected-resource", "Where OAuth clients get a token (RFC 9728)")
+            .open()
+            .ours()
+            .gives_content(200, "application/json", json!({"type": "object"})),
         route(SERVER, "GET", "/v1/me", "Show the caller").refuses(&[403]).gives::<Me>(200),
         route(SERVER, "GET", "/v1/quotas", "Show the limits of the workspace, and what it uses")
             .ours()

@@ -19,6 +19,11 @@ export function getRootHealthz(): JsonCall<models.Health> {
   return { kind: "json", method: "GET", path: "/healthz" };
 }
 
+/** The workspace as tools for agents (same as `/v1/mcp`). */
+export function postRootMcp(body: Record<string, unknown>): JsonCall<Record<string, unknown>> {
+  return { kind: "json", method: "POST", path: "/mcp", json: body };
+}
+
 /** Metrics of the server, for Prometheus. */
 export function getRootMetrics(): TextCall {
   return { kind: "text", method: "GET", path: "/metrics" };
@@ -129,6 +134,11 @@ export function getHealthz(): JsonCall<models.Health> {
 /** Compare what exists on the host with what should exist. */
 export function getHostAudit(): JsonCall<models.Audit> {
   return { kind: "json", method: "GET", path: "/v1/host/audit" };
+}
+
+/** The workspace as tools for agents (Model Context Protocol). */
+export function postMcp(body: Record<string, unknown>): JsonCall<Record<string, unknown>> {
+  return { kind: "json", method: "POST", path: "/v1/mcp", json: body };
 }
 
 /** Show the caller. */

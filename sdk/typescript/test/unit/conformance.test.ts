@@ -24,6 +24,7 @@ const SAME_AS: Record<string, string> = {
   getRootHealthz: "getHealthz",
   getRootMetrics: "getMetrics",
   getRootReplLanguages: "getReplLanguages",
+  postRootMcp: "postMcp",
   getRootVersion: "getVersion",
 };
 
@@ -83,6 +84,7 @@ const WAYS: Record<string, Way> = {
   getPricing: ({ client }) => client.billing.pricing(),
   getQuotas: ({ client }) => client.usage.quotas(),
   getReplLanguages: ({ client }) => client.server.languages(),
+  postMcp: ({ client }) => client.server.mcp({ jsonrpc: "2.0", method: "ping", id: 1 }),
   getSandboxes: ({ client }) => client.sandboxes.list({ limit: 3 }),
   postSandboxes: ({ client }) => client.sandboxes.create(),
   deleteSandboxesId: ({ sandbox }) => sandbox.kill(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, AsyncGenerator, List, Optional, cast
+from typing import TYPE_CHECKING, Any, AsyncGenerator, List, Mapping, Optional, cast
 
 from .._builds import Token
 from .._core import models, operations
@@ -399,6 +399,10 @@ class AsyncServerAPI:
         """The languages of code contexts."""
         answer = await self._client.transport.json(operations.get_repl_languages())
         return list_of(answer, "languages")
+
+    async def mcp(self, message: Mapping[str, Any]) -> Any:
+        """Send a message of the Model Context Protocol to the workspace's tools."""
+        return await self._client.transport.json(operations.post_mcp(dict(message)))
 
     async def usage_over_time(
         self,

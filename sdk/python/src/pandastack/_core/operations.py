@@ -25,6 +25,15 @@ def get_root_healthz() -> JsonCall[models.Health]:
     return JsonCall("GET", "/healthz")
 
 
+def post_root_mcp(body: dict[str, Any]) -> JsonCall[dict[str, Any]]:
+    """The workspace as tools for agents (same as `/v1/mcp`).
+
+    JSON-RPC 2.0 without sessions, one message per request. A tool call whose client asked for
+    progress is answered with an event stream.
+    """
+    return JsonCall("POST", "/mcp", json=body)
+
+
 def get_root_metrics() -> TextCall:
     """Metrics of the server, for Prometheus."""
     return TextCall("GET", "/metrics")
@@ -168,6 +177,15 @@ def get_healthz() -> JsonCall[models.Health]:
 def get_host_audit() -> JsonCall[models.Audit]:
     """Compare what exists on the host with what should exist."""
     return JsonCall("GET", "/v1/host/audit")
+
+
+def post_mcp(body: dict[str, Any]) -> JsonCall[dict[str, Any]]:
+    """The workspace as tools for agents (Model Context Protocol).
+
+    JSON-RPC 2.0 without sessions, one message per request. A tool call whose client asked for
+    progress is answered with an event stream.
+    """
+    return JsonCall("POST", "/v1/mcp", json=body)
 
 
 def get_me() -> JsonCall[models.Me]:

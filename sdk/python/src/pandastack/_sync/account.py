@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generator, List, Optional, cast
+from typing import TYPE_CHECKING, Any, Generator, List, Mapping, Optional, cast
 
 from .._builds import Token
 from .._core import models, operations
@@ -398,6 +398,10 @@ class ServerAPI:
         """The languages of code contexts."""
         answer = self._client.transport.json(operations.get_repl_languages())
         return list_of(answer, "languages")
+
+    def mcp(self, message: Mapping[str, Any]) -> Any:
+        """Send a message of the Model Context Protocol to the workspace's tools."""
+        return self._client.transport.json(operations.post_mcp(dict(message)))
 
     def usage_over_time(
         self,
