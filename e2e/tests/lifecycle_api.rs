@@ -265,7 +265,7 @@ async fn the_command_line_does_all_of_it() {
     let promoted = cli(&["sandbox", "promote", &copies[2], "--json"]).json();
     assert_eq!(promoted["deleted"], json!([copies[0], copies[1]]));
     let missing = cli(&["sandbox", "pause", &copies[0]]);
-    assert!(missing.code == Some(1) && missing.err.contains("pandastack sandbox list"), "{}", missing.err);
+    assert!(missing.code == Some(3) && missing.err.contains("pandastack sandbox list"), "{}", missing.err);
 
     for sandbox in cli(&["sandbox", "list", "-q"]).text().lines() {
         cli(&["sandbox", "delete", sandbox]).text();

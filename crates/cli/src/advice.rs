@@ -2,10 +2,12 @@
 
 use pandastack_client::ClientError;
 
+use crate::exit::AdvisedError;
+
 /// Adds the next step where the server's error text does not include it.
 pub fn advise(error: ClientError) -> anyhow::Error {
     match error.code().and_then(next_step) {
-        Some(step) => anyhow::anyhow!("{error}; {step}"),
+        Some(step) => AdvisedError { error, step }.into(),
         None => error.into(),
     }
 }

@@ -28,9 +28,6 @@ pub struct AuditArgs {
     /// Number of entries to show
     #[arg(long, default_value_t = 200, value_name = "COUNT")]
     limit: usize,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Subcommands of `audit`.
@@ -46,14 +43,14 @@ enum AuditCommand {
 
 /// Lists the changing requests of this workspace, newest first, or exports all of them.
 pub async fn audit(args: AuditArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let AuditArgs { export, since, until, actor, method, limit, json } = args;
+    let AuditArgs { export, since, until, actor, method, limit } = args;
     if let Some(AuditCommand::Export { after }) = export {
         return export_all(after, global).await;
     }
     let query = AuditQuery { since, until, actor, method };
     let trail = connect(global)?.audit_trail(&query, limit).await.map_err(advise)?;
-    if json {
-        output::json(&trail)?;
+    if global.is_structured() {
+        global.print(&trail)?;
     } else if trail.entries.is_empty() {
         eprintln!("no changes since {}", trail.since);
     } else {

@@ -2,23 +2,26 @@
 
 use std::process::ExitCode;
 
-use clap_complete::Shell;
+use anyhow::Context;
+use clap_complete::{Shell, env::Shells};
 
-use crate::output;
+use crate::{complete, output};
 
 /// Arguments of `completion`.
 #[derive(Debug, clap::Args)]
 pub struct CompletionArgs {
-    /// Shell to generate the script for
+    /// Shell to print the script for
     shell: Shell,
 }
 
-/// Prints the script.
-pub fn completion(args: CompletionArgs, mut root: clap::Command) -> anyhow::Result<ExitCode> {
+/// Prints a script that asks this program for completions, so that it knows live ids.
+pub fn completion(args: CompletionArgs, root: clap::Command) -> anyhow::Result<ExitCode> {
     let name = root.get_name().to_owned();
-    // Into memory first, because the generator panics if a reader such as `head` closes the pipe.
+    let shells = Shells::builtins();
+    let shell = shells.completer(&args.shell.to_string()).context("find the shell")?;
+    // Into memory first: a reader such as `head` may close the pipe.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut root, name, &mut script);
+    shell.write_registration(complete::VARIABLE, &name, &name, &name, &mut script).context("write the script")?;
     output::line(String::from_utf8_lossy(&script).trim_end())?;
     Ok(ExitCode::SUCCESS)
 }

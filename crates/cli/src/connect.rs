@@ -1,9 +1,9 @@
 //! Creates a client from the user's configuration.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use pandastack_client::{Client, Config};
 
-use crate::GlobalArgs;
+use crate::{GlobalArgs, exit::ExitReason};
 
 /// Creates a client, or explains how to get a key.
 pub fn connect(global: &GlobalArgs) -> anyhow::Result<Client> {
@@ -24,8 +24,12 @@ pub fn connect_stranger(global: &GlobalArgs) -> anyhow::Result<Client> {
     Ok(Client::new(server(global)?.without_key())?)
 }
 
-fn server(global: &GlobalArgs) -> anyhow::Result<Config> {
-    let config = Config::load().context("load the configuration")?;
+/// Finds the server. A context that was chosen by name is used as a whole, without variables.
+pub fn server(global: &GlobalArgs) -> anyhow::Result<Config> {
+    let config = match global.chosen_context() {
+        Some(name) => Config::load_context(name)?,
+        None => Config::load().context("load the configuration")?,
+    };
     Ok(match &global.api_url {
         Some(url) => config.with_url(url)?,
         None => config,
@@ -35,10 +39,10 @@ fn server(global: &GlobalArgs) -> anyhow::Result<Config> {
 fn configuration(global: &GlobalArgs) -> anyhow::Result<Config> {
     let config = server(global)?;
     if config.key.is_none() {
-        bail!(
+        return Err(ExitReason::Denied.error(
             "no API key: start a server with `pandastack up`, which writes one to ~/.config/pandastack/config.json, \
-             set PANDASTACK_API_KEY, or log in with `pandastack login`"
-        );
+             set PANDASTACK_API_KEY, or log in with `pandastack login`",
+        ));
     }
     Ok(config)
 }

@@ -12,21 +12,13 @@ use pandastack_client::{
 };
 
 use crate::{
+    GlobalArgs,
     interrupt::{INTERRUPTED, StopSignals},
-    output,
+    output::OutputForm,
 };
 
 /// The exit code that shells use for a timeout.
 pub const TIMED_OUT: u8 = 124;
-
-/// Where output goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutputMode {
-    /// To our own standard output and error, at once.
-    Live,
-    /// Into one JSON report at the end.
-    Json,
-}
 
 /// Turns words into a request. One word is a shell command line; several are a program and its
 /// arguments, passed on unchanged.
@@ -37,15 +29,18 @@ pub fn request(mut words: Vec<String>, timeout: Option<u64>) -> ExecRequest {
     ExecRequest { cmd, argv, timeout_seconds, ..ExecRequest::default() }
 }
 
-/// Runs a command in a sandbox and returns its exit code as our own.
+/// Runs a command in a sandbox and returns its exit code as our own. Shows its output at once, or
+/// in one report at the end.
 pub async fn follow(
     client: &Client,
     id: &str,
     ask: &ExecRequest,
     interrupt: &mut StopSignals,
-    show: OutputMode,
+    global: &GlobalArgs,
 ) -> anyhow::Result<ExitCode> {
     let began = Instant::now();
+    // A report has no names, so `-o name` shows the output as it comes.
+    let is_report = matches!(global.form(), OutputForm::Json | OutputForm::Yaml);
     let mut stream = client.exec_stream(id, ask).await?;
     let mut kept =
         ExecResponse { stdout: String::new(), stderr: String::new(), exit_code: 0, duration_ms: 0, truncated: false };
@@ -55,8 +50,8 @@ pub async fn follow(
             next = stream.next() => next,
         };
         match next {
-            Some(Ok(ExecOutput::Stdout(chunk))) if show == OutputMode::Json => kept.stdout.push_str(&chunk),
-            Some(Ok(ExecOutput::Stderr(chunk))) if show == OutputMode::Json => kept.stderr.push_str(&chunk),
+            Some(Ok(ExecOutput::Stdout(chunk))) if is_report => kept.stdout.push_str(&chunk),
+            Some(Ok(ExecOutput::Stderr(chunk))) if is_report => kept.stderr.push_str(&chunk),
             Some(Ok(ExecOutput::Stdout(chunk))) => pass_on(&mut io::stdout().lock(), &chunk)?,
             Some(Ok(ExecOutput::Stderr(chunk))) => pass_on(&mut io::stderr().lock(), &chunk)?,
             Some(Ok(ExecOutput::Exit(code))) => {
@@ -67,9 +62,9 @@ pub async fn follow(
             None => break,
         }
     }
-    if show == OutputMode::Json {
+    if is_report {
         kept.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        output::json(&kept)?;
+        global.print(&kept)?;
     }
     Ok(exit_code(kept.exit_code))
 }

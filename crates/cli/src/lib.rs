@@ -4,19 +4,29 @@
 mod account;
 mod advice;
 mod audit;
+mod bench;
 mod billing;
+mod browser;
+mod colour;
+mod complete;
 mod completion;
 mod connect;
+mod context;
+mod exit;
+mod find;
 mod follow;
 mod hidden;
 mod host;
 mod interrupt;
 mod key;
 mod many;
+mod mcp;
 mod member;
+mod open;
 mod org;
 mod output;
 mod pair;
+mod pick;
 mod prompt;
 mod quota;
 mod raw;
@@ -29,11 +39,17 @@ mod spinner;
 mod stats;
 mod template;
 mod volume;
+mod watch;
 mod webhook;
+mod yaml;
 
 use std::process::ExitCode;
 
+use clap_complete::ArgValueCompleter;
+pub use complete::answer_shell;
+pub use exit::{EXIT_CODES_HELP, ExitReason, exit_code_of};
 pub use key::{CreateKeyArgs, KeyCommand, create as create_key, execute as execute_key, show as show_key};
+pub use output::OutputForm;
 pub use template::{TemplateCommand, execute as execute_template};
 
 /// Options of every command.
@@ -45,6 +61,37 @@ pub struct GlobalArgs {
     /// Organisation to act in, by id; by default the current one. An API key has its own
     #[arg(long, global = true, value_name = "ID", env = "PANDASTACK_ORG")]
     pub org: Option<String>,
+    /// Context of the config file to use, instead of the current one; see `pandastack context`
+    #[arg(
+        id = "server_context",
+        long = "context",
+        global = true,
+        value_name = "NAME",
+        env = "PANDASTACK_CONTEXT",
+        add = ArgValueCompleter::new(complete::contexts)
+    )]
+    pub server_context: Option<String>,
+    /// How to print results: a table, JSON, YAML, or one id or name per line
+    #[arg(long, short, global = true, value_name = "FORM")]
+    pub output: Option<OutputForm>,
+    /// Print results as JSON; the same as -o json
+    #[arg(long, global = true, conflicts_with = "output")]
+    pub json: bool,
+}
+
+impl GlobalArgs {
+    /// Returns the context that was chosen for this command.
+    pub fn chosen_context(&self) -> Option<&str> {
+        self.server_context.as_deref().filter(|name| !name.is_empty())
+    }
+
+    /// Refuses forms that a command does not have, for commands that print text or JSON.
+    pub fn text_or_json(&self) -> anyhow::Result<()> {
+        match self.output {
+            None | Some(OutputForm::Table) => Ok(()),
+            Some(_) => Err(ExitReason::Usage.error("this command prints text, or JSON with --json")),
+        }
+    }
 }
 
 /// The commands that talk to a server.
@@ -55,6 +102,27 @@ pub enum ClientCommand {
     /// Create, use, fork, hibernate and delete sandboxes
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
+    /// Open a shell in a sandbox, in this terminal; short for `sandbox ssh`
+    #[command(visible_alias = "ssh")]
+    Shell(sandbox::SshArgs),
+    /// Run a command in a sandbox; short for `sandbox exec`
+    Exec(sandbox::ExecArgs),
+    /// Copy files and directories to and from a sandbox; short for `sandbox cp`
+    Cp(sandbox::CpArgs),
+    /// List sandboxes, newest first; short for `sandbox list`
+    #[command(visible_alias = "ps")]
+    Ls(sandbox::ListSandboxesArgs),
+    /// Delete sandboxes; short for `sandbox delete`
+    Rm(sandbox::DeleteSandboxArgs),
+    /// Draw the forks of a sandbox, or of all sandboxes, as a tree
+    Tree(sandbox::TreeArgs),
+    /// Open a port of a sandbox, or the server's documentation, in a browser
+    Open(open::OpenArgs),
+    /// Measure how fast the server creates, runs, forks, hibernates and wakes sandboxes
+    Bench(bench::BenchArgs),
+    /// Use several servers: list, add, choose and remove them
+    #[command(subcommand)]
+    Context(context::ContextCommand),
     /// List, show and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshot::SnapshotCommand),
@@ -62,13 +130,13 @@ pub enum ClientCommand {
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
     /// Show the limits of the workspace, and what it uses
-    Quota(quota::QuotaArgs),
+    Quota,
     /// Show this month's bill; set a budget, buy a plan
     Billing(billing::BillingArgs),
     /// Show what was used in some days, and what it costs
     Usage(billing::UsageArgs),
     /// Show the prices and the plans of the server
-    Pricing(billing::PricingArgs),
+    Pricing,
     /// Show how fast sandboxes start
     #[command(subcommand)]
     Stats(stats::StatsCommand),
@@ -82,11 +150,11 @@ pub enum ClientCommand {
     /// End the saved login and go back to the saved API key
     Logout(account::LogoutArgs),
     /// Show who this client is, and the organisation that it acts in
-    Whoami(account::WhoamiArgs),
+    Whoami,
     /// Make an account with an invite, and log in
     Register(account::RegisterArgs),
     /// Change your password; all other logins end
-    Passwd(account::PasswdArgs),
+    Passwd,
     /// Set a new password with a reset link, or ask for such a link
     ResetPassword(account::ResetPasswordArgs),
     /// Create, choose, rename and delete organisations
@@ -101,6 +169,8 @@ pub enum ClientCommand {
     /// Check the server that runs the machines
     #[command(subcommand)]
     Host(host::HostCommand),
+    /// Serve the tools for agents (MCP) on standard input and output; install them in clients
+    Mcp(mcp::McpArgs),
     /// Print a completion script for a shell
     Completion(completion::CompletionArgs),
 }
@@ -114,25 +184,35 @@ pub async fn execute(
     match command {
         ClientCommand::Run(args) => run::run(args, global).await,
         ClientCommand::Sandbox(command) => sandbox::execute(command, global).await,
+        ClientCommand::Shell(args) => sandbox::ssh(args, global).await,
+        ClientCommand::Exec(args) => sandbox::exec(args, global).await,
+        ClientCommand::Cp(args) => sandbox::cp(args, global).await,
+        ClientCommand::Ls(args) => sandbox::list(args, global).await,
+        ClientCommand::Rm(args) => sandbox::delete(args, global).await,
+        ClientCommand::Tree(args) => sandbox::tree(args, global).await,
+        ClientCommand::Open(args) => open::open(args, global).await,
+        ClientCommand::Bench(args) => bench::bench(args, global).await,
+        ClientCommand::Context(command) => context::execute(command, global),
         ClientCommand::Snapshot(command) => snapshot::execute(command, global).await,
         ClientCommand::Volume(command) => volume::execute(command, global).await,
-        ClientCommand::Quota(args) => quota::execute(args, global).await,
+        ClientCommand::Quota => quota::execute(global).await,
         ClientCommand::Billing(args) => billing::execute(args, global).await,
         ClientCommand::Usage(args) => billing::usage(args, global).await,
-        ClientCommand::Pricing(args) => billing::pricing(args, global).await,
+        ClientCommand::Pricing => billing::pricing(global).await,
         ClientCommand::Stats(command) => stats::execute(command, global).await,
         ClientCommand::Audit(args) => audit::audit(args, global).await,
         ClientCommand::Webhook(command) => webhook::execute(command, global).await,
         ClientCommand::Login(args) => account::login(args, global).await,
         ClientCommand::Logout(args) => account::logout(args, global).await,
-        ClientCommand::Whoami(args) => account::whoami(args, global).await,
+        ClientCommand::Whoami => account::whoami(global).await,
         ClientCommand::Register(args) => account::register(args, global).await,
-        ClientCommand::Passwd(args) => account::passwd(args, global).await,
+        ClientCommand::Passwd => account::passwd(global).await,
         ClientCommand::ResetPassword(args) => account::reset_password(args, global).await,
         ClientCommand::Org(command) => org::execute(command, global).await,
         ClientCommand::Member(command) => member::execute(command, global).await,
         ClientCommand::Session(command) => session::execute(command, global).await,
         ClientCommand::Host(command) => host::execute(command, global).await,
+        ClientCommand::Mcp(args) => mcp::execute(args, global).await,
         ClientCommand::Completion(args) => completion::completion(args, root()),
     }
 }

@@ -4,19 +4,11 @@ use std::process::ExitCode;
 
 use crate::{GlobalArgs, advice::advise, connect::connect, output};
 
-/// Arguments of `quota`.
-#[derive(Debug, clap::Args)]
-pub struct QuotaArgs {
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
-}
-
 /// Shows the limits of the workspace, and what it uses of them.
-pub async fn execute(args: QuotaArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn execute(global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let quotas = connect(global)?.quotas().await.map_err(advise)?;
-    if args.json {
-        output::json(&quotas)?;
+    if global.is_structured() {
+        global.print(&quotas)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (used, most) = (&quotas.usage, &quotas.limits);

@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use clap_complete::ArgValueCompleter;
 use pandastack_client::{Client, wire::CreateSandbox};
 
 use crate::{
-    GlobalArgs,
+    GlobalArgs, complete,
     connect::connect,
-    follow::{OutputMode, follow, request},
+    follow::{follow, request},
     interrupt::StopSignals,
+    sandbox::made,
     spinner::Spinner,
     template,
 };
@@ -17,8 +19,8 @@ use crate::{
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
-    /// Template to start from
-    #[arg(long, short, value_name = "NAME")]
+    /// Template to start from: its name, or a unique start of it
+    #[arg(long, short, value_name = "NAME", add = ArgValueCompleter::new(complete::templates))]
     template: Option<String>,
     /// End the command after this many seconds
     #[arg(long, value_name = "SECONDS")]
@@ -26,9 +28,6 @@ pub struct RunArgs {
     /// Keep the sandbox afterwards and print its id on standard error
     #[arg(long)]
     keep: bool,
-    /// Print output and exit code as one JSON object at the end
-    #[arg(long)]
-    json: bool,
     /// Command: one word is a shell line, several are a program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     command: Vec<String>,
@@ -36,7 +35,7 @@ pub struct RunArgs {
 
 /// Creates a sandbox, runs the command and deletes the sandbox. Returns the command's exit code.
 pub async fn run(args: RunArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let RunArgs { template, timeout, keep, json, command } = args;
+    let RunArgs { template, timeout, keep, command } = args;
     let client = connect(global)?;
     // Listen before the create. A Ctrl-C during the create is handled after it, when there is an id
     // to delete.
@@ -45,10 +44,9 @@ pub async fn run(args: RunArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode>
         let _spinner = Spinner::start("creating sandbox");
         let template = template::pick(&client, template).await?;
         let ask = CreateSandbox { template: Some(template), ..CreateSandbox::default() };
-        client.create(&ask).await.context("create a sandbox")?
+        made(&client, &ask).await.context("create a sandbox")?
     };
-    let show = if json { OutputMode::Json } else { OutputMode::Live };
-    let ended = follow(&client, &sandbox.id, &request(command, timeout), &mut interrupt, show).await;
+    let ended = follow(&client, &sandbox.id, &request(command, timeout), &mut interrupt, global).await;
     if keep {
         eprintln!("kept sandbox {}; delete it with: pandastack sandbox delete {}", sandbox.id, sandbox.id);
     } else {

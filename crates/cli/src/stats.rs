@@ -19,9 +19,6 @@ pub struct BootStatsArgs {
     /// Number of boots to list in the JSON
     #[arg(long, default_value_t = 50, value_name = "COUNT")]
     limit: usize,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Runs one of these commands.
@@ -33,8 +30,8 @@ pub async fn execute(command: StatsCommand, global: &GlobalArgs) -> anyhow::Resu
 
 async fn boot(args: BootStatsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let stats = connect(global)?.boot_stats(args.limit).await.map_err(advise)?;
-    if args.json {
-        output::json(&stats)?;
+    if global.is_structured() {
+        global.print(&stats)?;
     } else if stats.total_samples == 0 {
         eprintln!("no boots since the server started");
     } else {

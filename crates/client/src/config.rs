@@ -7,6 +7,8 @@ use pandastack_kit::Secret;
 use reqwest::header::HeaderValue;
 use serde::Deserialize;
 
+use crate::SavedConfig;
+
 /// The address of a server that was started without options.
 pub const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 
@@ -46,6 +48,16 @@ pub enum ConfigError {
     },
     #[error("bad server address {url:?}: {why}")]
     BadUrl { url: String, why: &'static str },
+    #[error("no context {name:?}; {}", known_text(known))]
+    NoContext {
+        name: String,
+        /// The names of all contexts, separated by commas.
+        known: String,
+    },
+    #[error("bad name {name:?} of a context: use letters, digits, '-', '_' and '.'")]
+    BadContextName { name: String },
+    #[error("{name} is the current context; choose another first with: pandastack context use")]
+    CurrentContext { name: String },
     #[error("bad organisation {org:?}: use an id; list yours with: pandastack org list")]
     BadOrg { org: String },
 }
@@ -67,6 +79,17 @@ impl Config {
     /// Reads the environment and the config file.
     pub fn load() -> Result<Self, ConfigError> {
         Self::load_with(|name| std::env::var(name).ok(), Self::path())
+    }
+
+    /// Uses a context of the config file. Variables for the address and the key do not apply, so
+    /// that no key is sent to a server that it does not belong to.
+    pub fn load_context(name: &str) -> Result<Self, ConfigError> {
+        let mut saved = match Self::path() {
+            Some(path) => SavedConfig::open(path)?,
+            None => return Err(ConfigError::NoContext { name: name.to_owned(), known: String::new() }),
+        };
+        saved.use_context(name)?;
+        Ok(Self { url: saved.url()?, key: saved.credential(), org: None })
     }
 
     /// Returns the path of the config file; `None` without a home directory.
@@ -110,6 +133,13 @@ impl Config {
     }
 }
 
+fn known_text(known: &str) -> String {
+    match known {
+        "" => "add one with: pandastack context add NAME URL".to_owned(),
+        known => format!("known are: {known}"),
+    }
+}
+
 fn read(path: PathBuf) -> Result<ConfigFile, ConfigError> {
     match fs::read(&path) {
         Ok(bytes) => serde_json::from_slice(&bytes).map_err(|cause| ConfigError::Parse { path, cause }),
@@ -123,9 +153,8 @@ pub(crate) fn normal(url: &str) -> Result<String, ConfigError> {
     let bad = |why| ConfigError::BadUrl { url: url.chars().take(SHOWN_CHARS_MAX).collect(), why };
     let parsed = reqwest::Url::parse(url).map_err(|_| bad("use an address such as http://127.0.0.1:8080"))?;
     match parsed.scheme() {
-        "http" => {}
-        "https" => return Err(bad("https is not supported by this client yet; use http")),
-        _ => return Err(bad("it must start with http://")),
+        "http" | "https" => {}
+        _ => return Err(bad("it must start with http:// or https://")),
     }
     let trimmed = url.trim_end_matches('/');
     Ok(trimmed.strip_suffix("/v1").unwrap_or(trimmed).to_owned())
@@ -162,7 +191,7 @@ mod tests {
     #[test]
     fn bad_sources_are_named() {
         assert!(matches!(load(&[], Some("[")), Err(ConfigError::Parse { .. })));
-        assert!(matches!(load(&[("PANDASTACK_API", "https://x")], None), Err(ConfigError::BadUrl { .. })));
+        assert!(matches!(load(&[("PANDASTACK_API", "ftp://x")], None), Err(ConfigError::BadUrl { .. })));
         assert!(matches!(load(&[("PANDASTACK_API", "x")], None), Err(ConfigError::BadUrl { .. })));
         let config = Config::load_with(|_| None, None).unwrap();
         assert!(matches!(config.with_org("a\nb"), Err(ConfigError::BadOrg { .. })));

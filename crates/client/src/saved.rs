@@ -19,17 +19,17 @@ use crate::{
 /// What the token of a session begins with.
 const SESSION_PREFIX: &str = "pss_";
 /// The credential that clients prefer.
-const TOKEN: &str = "token";
+pub(crate) const TOKEN: &str = "token";
 /// The API key and the address, in the spellings that clients read, the preferred one first.
-const KEY_FIELDS: [&str; 2] = ["apiKey", "api_key"];
-const URL_FIELDS: [&str; 2] = ["apiUrl", "api_url"];
+pub(crate) const KEY_FIELDS: [&str; 2] = ["apiKey", "api_key"];
+pub(crate) const URL_FIELDS: [&str; 2] = ["apiUrl", "api_url"];
 /// Address and key of the server that was used before a login to another one.
-const BEFORE_LOGIN: &str = "before_login";
+pub(crate) const BEFORE_LOGIN: &str = "before_login";
 
 /// The config file, to be changed by a login or a logout.
 pub struct SavedConfig {
     path: PathBuf,
-    fields: Map<String, Value>,
+    pub(crate) fields: Map<String, Value>,
 }
 
 impl SavedConfig {
@@ -44,6 +44,16 @@ impl SavedConfig {
             Err(cause) => return Err(ConfigError::Read { path, cause }),
         };
         Ok(Self { path, fields })
+    }
+
+    /// Reads fields that are in no file.
+    pub(crate) fn of(fields: Map<String, Value>) -> Self {
+        Self { path: PathBuf::new(), fields }
+    }
+
+    /// Returns the credential that requests carry: the session, or else the API key.
+    pub fn credential(&self) -> Option<Secret<String>> {
+        self.session().or_else(|| self.api_key())
     }
 
     /// Returns the path of the file.
@@ -106,15 +116,15 @@ impl SavedConfig {
         saved.map_err(|cause| ConfigError::Write { path: self.path.clone(), cause })
     }
 
-    fn text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.fields.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 
-    fn first_text(&self, names: &[&str]) -> Option<&str> {
+    pub(crate) fn first_text(&self, names: &[&str]) -> Option<&str> {
         names.iter().find_map(|name| self.text(name))
     }
 
-    fn put(&mut self, name: &str, text: &str) {
+    pub(crate) fn put(&mut self, name: &str, text: &str) {
         self.fields.insert(name.to_owned(), Value::from(text));
     }
 

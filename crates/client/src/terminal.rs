@@ -1,5 +1,7 @@
 //! A terminal in a sandbox, over a socket.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::{
     SinkExt, StreamExt,
@@ -18,6 +20,9 @@ use tokio_tungstenite::{
 };
 
 use crate::{Client, ClientError};
+
+/// The longest silence of a connection that works: the server sends a ping every 20 seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(70);
 
 type TerminalSocket = WebSocketStream<Upgraded>;
 
@@ -94,7 +99,12 @@ impl TerminalOutput {
     /// Returns the next event. A terminal that ends without `Exit` is an error.
     pub async fn next(&mut self) -> Result<TerminalEvent, ClientError> {
         loop {
-            match self.stream.next().await {
+            // Without this limit, a lost network would leave a terminal that takes no keys.
+            let Ok(message) = tokio::time::timeout(SILENCE_MAX, self.stream.next()).await else {
+                let text = format!("the server was silent for {} seconds", SILENCE_MAX.as_secs());
+                return Err(ClientError::Exec(text));
+            };
+            match message {
                 Some(Ok(Message::Binary(bytes))) => return Ok(TerminalEvent::Bytes(bytes)),
                 Some(Ok(Message::Text(text))) => match serde_json::from_str(&text) {
                     Ok(TerminalServerFrame::Exit { exit } | TerminalServerFrame::TypedExit { exit, .. }) => {

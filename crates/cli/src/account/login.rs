@@ -6,7 +6,7 @@ use anyhow::bail;
 use pandastack_client::wire::{LogIn, LoggedIn, LoginMethods, SetUp};
 
 use super::{
-    keep::{SessionFormat, SessionKeeper},
+    keep::SessionKeeper,
     provider::{self, BrowserStart},
 };
 use crate::{
@@ -36,9 +36,6 @@ pub struct LoginArgs {
     /// Your name, for the first account of a new server
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Print as JSON, without the token
-    #[arg(long)]
-    json: bool,
 }
 
 /// How this login happens.
@@ -67,7 +64,7 @@ pub async fn login(args: LoginArgs, global: &GlobalArgs) -> anyhow::Result<ExitC
                 provider::log_in(&client, start).await?
             }
         };
-        keeper.keep_and_show(&session, SessionFormat::from_flag(args.json))?;
+        keeper.keep_and_show(&session, global)?;
         Ok(ExitCode::SUCCESS)
     })
     .await

@@ -12,10 +12,11 @@ mod register;
 mod reset_password;
 mod whoami;
 
+pub use keep::saved;
 pub use link::{LinkSecret, invite_link};
 pub use login::{LoginArgs, login};
 pub use logout::{LogoutArgs, logout};
-pub use passwd::{PasswdArgs, passwd};
+pub use passwd::passwd;
 pub use register::{RegisterArgs, register};
 pub use reset_password::{ResetPasswordArgs, reset_password};
-pub use whoami::{WhoamiArgs, whoami};
+pub use whoami::whoami;

@@ -14,17 +14,9 @@ use crate::{
     prompt::{self, PasswordSource},
 };
 
-/// Arguments of `passwd`. Without a terminal, the current and the new password are two lines of
-/// standard input.
-#[derive(Debug, clap::Args)]
-pub struct PasswdArgs {
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// Changes the password, and saves the new session in the config file.
-pub async fn passwd(args: PasswdArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+/// Changes the password, and saves the new session in the config file. Without a terminal, the
+/// current and the new password are two lines of standard input.
+pub async fn passwd(global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     prompt::until_stopped(async {
         let (client, keeper) = (connect_person(global)?, SessionKeeper::open(global)?);
         let current = PasswordSource::Prompt.current("Current password: ").await?;
@@ -32,8 +24,8 @@ pub async fn passwd(args: PasswdArgs, global: &GlobalArgs) -> anyhow::Result<Exi
         let ask = ChangePassword { current_password: current.reveal().clone(), new_password: new.reveal().clone() };
         let session = client.change_password(&ask).await.map_err(advise)?;
         keeper.keep(&session)?;
-        if args.json {
-            output::json(&json!({ "email": session.email, "expires_at": session.expires_at }))?;
+        if global.is_structured() {
+            global.print(&json!({ "email": session.email, "expires_at": session.expires_at }))?;
         } else {
             output::line(&format!("changed the password of {}; all other logins have ended", session.email))?;
         }

@@ -4,11 +4,7 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::{InviteInfo, Register};
 
-use super::{
-    LinkSecret,
-    keep::{SessionFormat, SessionKeeper},
-    link::invite_link,
-};
+use super::{LinkSecret, keep::SessionKeeper, link::invite_link};
 use crate::{
     GlobalArgs,
     advice::advise,
@@ -27,9 +23,6 @@ pub struct RegisterArgs {
     /// Read the password from standard input, up to its end
     #[arg(long)]
     password_stdin: bool,
-    /// Print as JSON, without the token
-    #[arg(long)]
-    json: bool,
 }
 
 /// Makes an account with an invite, and saves the session in the config file.
@@ -48,7 +41,7 @@ pub async fn register(args: RegisterArgs, global: &GlobalArgs) -> anyhow::Result
             name: args.name.unwrap_or_default(),
         };
         let session = client.register(&ask).await.map_err(advise)?;
-        keeper.keep_and_show(&session, SessionFormat::from_flag(args.json))?;
+        keeper.keep_and_show(&session, global)?;
         Ok(ExitCode::SUCCESS)
     })
     .await

@@ -29,9 +29,6 @@ pub struct ResetPasswordArgs {
     /// Read the new password from standard input, up to its end
     #[arg(long, conflicts_with = "email")]
     password_stdin: bool,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Sets a new password with a link, or asks for a link.
@@ -51,8 +48,8 @@ pub async fn reset_password(args: ResetPasswordArgs, global: &GlobalArgs) -> any
             }
             (None, None) => bail!("give a reset link, or --email to ask for one"),
         };
-        if args.json {
-            output::json(&value)?;
+        if global.is_structured() {
+            global.print(&value)?;
         } else {
             output::line(&text)?;
         }

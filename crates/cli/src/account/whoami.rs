@@ -6,20 +6,12 @@ use pandastack_client::wire::Me;
 
 use crate::{GlobalArgs, advice::advise, connect::connect, output};
 
-/// Arguments of `whoami`.
-#[derive(Debug, clap::Args)]
-pub struct WhoamiArgs {
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
-}
-
 /// Shows the owner of the credential.
-pub async fn whoami(args: WhoamiArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn whoami(global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     let me = client.me().await.map_err(advise)?;
-    if args.json {
-        output::json(&me)?;
+    if global.is_structured() {
+        global.print(&me)?;
     } else {
         output::table(&["server", client.url()], &rows(&me))?;
     }

@@ -23,9 +23,6 @@ pub struct BudgetArgs {
     /// Remove the budget
     #[arg(long, conflicts_with_all = ["monthly", "alert", "hard_cap"])]
     remove: bool,
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Sets or removes the budget of an organisation.
@@ -34,16 +31,16 @@ pub async fn budget(args: BudgetArgs, global: &GlobalArgs) -> anyhow::Result<Exi
     match args.wanted() {
         Some(budget) => {
             let set = client.set_budget(&org.id, &budget).await.map_err(advise)?;
-            if args.json {
-                output::json(&set)?;
+            if global.is_structured() {
+                global.print(&set)?;
             } else {
                 output::line(&format!("budget of {}: {} a month, {}", org.slug, usd(set.monthly_usd), terms(&set)))?;
             }
         }
         None => {
             client.remove_budget(&org.id).await.map_err(advise)?;
-            if args.json {
-                output::json(&json!({ "removed": org.id }))?;
+            if global.is_structured() {
+                global.print(&json!({ "removed": org.id }))?;
             } else {
                 output::line(&format!("removed the budget of {}", org.slug))?;
             }

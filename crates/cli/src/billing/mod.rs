@@ -13,7 +13,7 @@ mod usage;
 use std::process::ExitCode;
 
 use pandastack_client::Client;
-pub use pricing::{PricingArgs, pricing};
+pub use pricing::pricing;
 pub use usage::{UsageArgs, usage};
 
 use crate::{GlobalArgs, connect::connect, org::pick::ChosenOrg};
@@ -23,49 +23,38 @@ use crate::{GlobalArgs, connect::connect, org::pick::ChosenOrg};
 pub struct BillingArgs {
     #[command(subcommand)]
     command: Option<BillingCommand>,
-    #[command(flatten)]
-    show: show::ShowBillArgs,
 }
 
 /// Commands for the bill of the current organisation, or of the one that `--org` names.
 #[derive(Debug, clap::Subcommand)]
 pub enum BillingCommand {
     /// Show what was used in this month and what it costs
-    Show(show::ShowBillArgs),
+    Show,
     /// Limit what a month may cost, or remove the limit
     Budget(budget::BudgetArgs),
     /// Print the address of a page on which a plan can be bought
     Buy(page::BuyPlanArgs),
     /// Print the address of a page for invoices, cards and the end of the subscription
-    Portal(page::BillingPortalArgs),
+    Portal,
     /// Post the usage of all complete hours to Stripe now
-    Sync(sync::SyncBillingArgs),
+    Sync,
 }
 
 /// Runs one of these commands.
 pub async fn execute(args: BillingArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     match args.chosen() {
-        BillingCommand::Show(args) => show::show(args, global).await,
+        BillingCommand::Show => show::show(global).await,
         BillingCommand::Budget(args) => budget::budget(args, global).await,
         BillingCommand::Buy(args) => page::buy(args, global).await,
-        BillingCommand::Portal(args) => page::portal(args, global).await,
-        BillingCommand::Sync(args) => sync::sync(args, global).await,
+        BillingCommand::Portal => page::portal(global).await,
+        BillingCommand::Sync => sync::sync(global).await,
     }
 }
 
 impl BillingArgs {
-    /// Returns the command. `--json` may stand before it.
+    /// Returns the command.
     fn chosen(self) -> BillingCommand {
-        let is_json = self.show.json;
-        let mut command = self.command.unwrap_or(BillingCommand::Show(self.show));
-        *match &mut command {
-            BillingCommand::Show(args) => &mut args.json,
-            BillingCommand::Budget(args) => &mut args.json,
-            BillingCommand::Buy(args) => &mut args.json,
-            BillingCommand::Portal(args) => &mut args.json,
-            BillingCommand::Sync(args) => &mut args.json,
-        } |= is_json;
-        command
+        self.command.unwrap_or(BillingCommand::Show)
     }
 }
 

@@ -14,25 +14,14 @@ pub struct BuyPlanArgs {
     /// Pay by year instead of by month
     #[arg(long)]
     yearly: bool,
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `billing portal`.
-#[derive(Debug, clap::Args)]
-pub struct BillingPortalArgs {
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Prints the address of a page on which a plan can be bought.
 pub async fn buy(args: BuyPlanArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let ChosenOrg { client, org } = ChosenOrg::find(None, global).await?;
     let page = client.buy_plan(&org.id, &args.wanted()).await.map_err(advise)?;
-    if args.json {
-        output::json(&page)?;
+    if global.is_structured() {
+        global.print(&page)?;
     } else {
         print(&page, &format!("open this page to buy {} for {}", args.plan, org.slug))?;
     }
@@ -40,11 +29,11 @@ pub async fn buy(args: BuyPlanArgs, global: &GlobalArgs) -> anyhow::Result<ExitC
 }
 
 /// Prints the address of a page on which the subscription can be managed.
-pub async fn portal(args: BillingPortalArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn portal(global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let ChosenOrg { client, org } = ChosenOrg::find(None, global).await?;
     let page = client.billing_portal(&org.id).await.map_err(advise)?;
-    if args.json {
-        output::json(&page)?;
+    if global.is_structured() {
+        global.print(&page)?;
     } else {
         print(&page, &format!("open this page to manage the subscription of {}", org.slug))?;
     }

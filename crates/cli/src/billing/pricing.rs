@@ -12,19 +12,11 @@ const HEAD: [&str; 10] =
 const HOUR_SECONDS: f64 = 3600.0;
 const GIB_MB: f64 = 1024.0;
 
-/// Arguments of `pricing`.
-#[derive(Debug, clap::Args)]
-pub struct PricingArgs {
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
-}
-
 /// Shows prices and plans. Works without a key.
-pub async fn pricing(args: PricingArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn pricing(global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let pricing = connect_stranger(global)?.pricing().await.map_err(advise)?;
-    if args.json {
-        output::json(&pricing)?;
+    if global.is_structured() {
+        global.print(&pricing)?;
         return Ok(ExitCode::SUCCESS);
     }
     output::table(&["USAGE", "PRICE", ""], &rates(&pricing.rates))?;

@@ -10,20 +10,12 @@ use super::{
 };
 use crate::{GlobalArgs, advice::advise, output};
 
-/// Arguments of `billing show`.
-#[derive(Debug, clap::Args)]
-pub struct ShowBillArgs {
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// Shows the bill of this month.
-pub async fn show(args: ShowBillArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn show(global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let UsageOwner { client, org } = UsageOwner::find(global).await?;
     let bill = client.bill(org.as_deref()).await.map_err(advise)?;
-    if args.json {
-        output::json(&bill)?;
+    if global.is_structured() {
+        global.print(&bill)?;
         return Ok(ExitCode::SUCCESS);
     }
     let Bill { workspace, plan, period_start, period_end, .. } = &bill;

@@ -32,17 +32,14 @@ pub struct UsageArgs {
     /// Last day (UTC); today by default
     #[arg(long, value_name = "DAY")]
     to: Option<String>,
-    /// Print as JSON
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
     /// Print as CSV, for spreadsheets
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["json", "output"])]
     csv: bool,
 }
 
 /// Shows what was used, and what it costs before credit and included storage.
 pub async fn usage(args: UsageArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let UsageArgs { by, from, to, json, csv } = args;
+    let UsageArgs { by, from, to, csv } = args;
     let UsageOwner { client, org } = UsageOwner::find(global).await?;
     let query = UsageQuery { by: Some(by), from, to };
     if csv {
@@ -50,8 +47,8 @@ pub async fn usage(args: UsageArgs, global: &GlobalArgs) -> anyhow::Result<ExitC
         return Ok(ExitCode::SUCCESS);
     }
     let report = client.usage(org.as_deref(), &query).await.map_err(advise)?;
-    if json {
-        output::json(&report)?;
+    if global.is_structured() {
+        global.print(&report)?;
     } else if report.rows.is_empty() {
         eprintln!("no usage from {} to {}", report.from, report.to);
     } else {

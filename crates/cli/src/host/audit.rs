@@ -6,22 +6,14 @@ use pandastack_client::wire::Audit;
 
 use crate::{GlobalArgs, advice::advise, connect::connect, output, spinner::Spinner};
 
-/// Arguments of `host audit`.
-#[derive(Debug, clap::Args)]
-pub struct HostAuditArgs {
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
-}
-
 /// Prints the counts and every leak. Fails if there is a leak, repaired or not.
-pub async fn audit(args: HostAuditArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub async fn audit(global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     let spinner = Spinner::start("auditing");
     let audit = client.audit().await.map_err(advise)?;
     drop(spinner);
-    if args.json {
-        output::json(&audit)?
+    if global.is_structured() {
+        global.print(&audit)?
     } else {
         output::line(report(&audit).trim_end())?
     }

@@ -10,12 +10,12 @@ use crate::GlobalArgs;
 #[derive(Debug, clap::Subcommand)]
 pub enum HostCommand {
     /// Compare what the host has with what it should have; fails if anything leaked
-    Audit(audit::HostAuditArgs),
+    Audit,
 }
 
 /// Runs one of these commands.
 pub async fn execute(command: HostCommand, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     match command {
-        HostCommand::Audit(args) => audit::audit(args, global).await,
+        HostCommand::Audit => audit::audit(global).await,
     }
 }

@@ -4,7 +4,12 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::{ApiKey, CreateApiKey};
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{
+    GlobalArgs,
+    advice::advise,
+    connect::connect,
+    output::{self, OutputForm},
+};
 
 /// Arguments of `key create`.
 #[derive(Debug, clap::Args)]
@@ -15,9 +20,6 @@ pub struct CreateKeyArgs {
     /// Expire after this many days; by default the key works until it is revoked
     #[arg(long, value_name = "DAYS")]
     expires_in_days: Option<i64>,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 impl CreateKeyArgs {
@@ -30,13 +32,14 @@ impl CreateKeyArgs {
 /// Creates a key on the server.
 pub async fn create(args: CreateKeyArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let key = connect(global)?.create_key(&args.ask()).await.map_err(advise)?;
-    show(&args, &key)
+    show(&key, global)
 }
 
 /// Prints a new key. Standard output gets only the key, so that scripts can read it.
-pub fn show(args: &CreateKeyArgs, key: &ApiKey) -> anyhow::Result<ExitCode> {
-    if args.json {
-        output::json(key)?;
+pub fn show(key: &ApiKey, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    // With `-o name` too: the key itself can never be shown again.
+    if matches!(global.form(), OutputForm::Json | OutputForm::Yaml) {
+        global.print(key)?;
     } else {
         output::line(key.token.as_deref().unwrap_or_default())?;
         eprintln!("the key is shown only once; revoke it with: pandastack key revoke {}", key.id);

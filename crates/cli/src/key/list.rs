@@ -6,7 +6,6 @@ use pandastack_client::wire::ApiKey;
 
 use crate::{
     GlobalArgs,
-    advice::advise,
     connect::connect,
     many::{ListFormat, TableFormat},
 };
@@ -20,9 +19,10 @@ pub struct ListKeysArgs {
 
 /// Lists keys.
 pub async fn list(args: ListKeysArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let keys = connect(global)?.keys().await.map_err(advise)?;
+    let client = connect(global)?;
     let head = &["ID", "PREFIX", "LABEL", "CREATED", "BY", "LAST USED", "EXPIRES"];
-    args.form.print(&keys, TableFormat { head, row, empty: "no keys; create one with: pandastack key create" })
+    let listing = TableFormat { head, row, empty: "no keys; create one with: pandastack key create" };
+    args.form.print(global, listing, async || client.keys().await).await
 }
 
 fn row(key: &ApiKey) -> Vec<String> {

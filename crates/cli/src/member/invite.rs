@@ -14,18 +14,15 @@ pub struct InviteArgs {
     /// Role: member uses what the organisation owns, admin also invites and removes members
     #[arg(long, default_value = "member", value_parser = ["member", "admin"])]
     role: String,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Invites somebody. Standard output gets only the link, so that scripts can read it.
 pub async fn invite(args: InviteArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let InviteArgs { email, role, json } = args;
+    let InviteArgs { email, role } = args;
     let ChosenOrg { client, org } = ChosenOrg::find(None, global).await?;
     let invite = client.invite_member(&org.id, &CreateInvite { email, role: Some(role) }).await.map_err(advise)?;
-    if json {
-        output::json(&invite)?;
+    if global.is_structured() {
+        global.print(&invite)?;
         return Ok(ExitCode::SUCCESS);
     }
     output::line(invite.invite_url.as_deref().or(invite.token.as_deref()).unwrap_or_default())?;

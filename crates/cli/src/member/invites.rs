@@ -6,7 +6,6 @@ use pandastack_client::wire::OrgInvite;
 
 use crate::{
     GlobalArgs,
-    advice::advise,
     many::{ListFormat, TableFormat},
     org::pick::ChosenOrg,
 };
@@ -21,10 +20,10 @@ pub struct ListInvitesArgs {
 /// Lists open invites.
 pub async fn invites(args: ListInvitesArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let ChosenOrg { client, org } = ChosenOrg::find(None, global).await?;
-    let invites = client.invites(&org.id).await.map_err(advise)?;
     let head = &["ID", "EMAIL", "ROLE", "BY", "EXPIRES"];
     let empty = "no open invites; invite somebody with: pandastack member invite EMAIL";
-    args.form.print(&invites, TableFormat { head, row, empty })
+    let listing = TableFormat { head, row, empty };
+    args.form.print(global, listing, async || client.invites(&org.id).await).await
 }
 
 fn row(invite: &OrgInvite) -> Vec<String> {

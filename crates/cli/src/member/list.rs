@@ -19,9 +19,10 @@ pub struct ListMembersArgs {
 
 /// Lists the members of an organisation.
 pub async fn list(args: ListMembersArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let members = ChosenOrg::find(None, global).await?.members().await?;
+    let ChosenOrg { client, org } = ChosenOrg::find(None, global).await?;
     let head = &["ID", "EMAIL", "NAME", "ROLE", "JOINED"];
-    args.form.print(&members, TableFormat { head, row, empty: "no members" })
+    let listing = TableFormat { head, row, empty: "no members" };
+    args.form.print(global, listing, async || client.members(&org.id).await).await
 }
 
 fn row(member: &OrgMember) -> Vec<String> {

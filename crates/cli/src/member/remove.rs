@@ -4,6 +4,7 @@ use std::{collections::HashMap, process::ExitCode};
 
 use crate::{
     GlobalArgs,
+    advice::advise,
     many::DeleteFormat,
     org::pick::{ChosenOrg, pick_member},
 };
@@ -26,6 +27,9 @@ pub async fn remove(args: RemoveMemberArgs, global: &GlobalArgs) -> anyhow::Resu
         ids.insert(user.clone(), pick_member(&members, user)?.user_id.clone());
     }
     let ChosenOrg { client, org } = chosen;
-    let remove = async |user: &str| client.remove_member(&org.id, &ids[user]).await;
-    args.form.each_as("removed", args.users, remove).await
+    let remove = async |user: &str| {
+        client.remove_member(&org.id, &ids[user]).await.map_err(advise)?;
+        Ok(user.to_owned())
+    };
+    args.form.each_as("removed", global, args.users, remove).await
 }

@@ -16,21 +16,18 @@ pub struct RoleArgs {
     /// New role
     #[arg(value_parser = ["owner", "admin", "member"])]
     role: String,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Changes the role of a member.
 pub async fn role(args: RoleArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let RoleArgs { user, role, json } = args;
+    let RoleArgs { user, role } = args;
     let chosen = ChosenOrg::find(None, global).await?;
     let member = chosen.member(&user).await?;
     let ChosenOrg { client, org } = chosen;
     let ask = ChangeMember { role: role.clone() };
     client.change_member(&org.id, &member.user_id, &ask).await.map_err(advise)?;
-    if json {
-        output::json(&json!({ "org_id": org.id, "user_id": member.user_id, "role": role }))?;
+    if global.is_structured() {
+        global.print(&json!({ "org_id": org.id, "user_id": member.user_id, "role": role }))?;
     } else {
         output::line(&format!("{user} is now {role} of {}", org.name))?;
     }

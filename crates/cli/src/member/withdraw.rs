@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, many::DeleteFormat, org::pick::ChosenOrg};
+use crate::{GlobalArgs, advice::advise, many::DeleteFormat, org::pick::ChosenOrg};
 
 /// Arguments of `member withdraw`.
 #[derive(Debug, clap::Args)]
@@ -17,5 +17,9 @@ pub struct WithdrawArgs {
 /// Withdraws each invite. A failure does not stop the others.
 pub async fn withdraw(args: WithdrawArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let ChosenOrg { client, org } = ChosenOrg::find(None, global).await?;
-    args.form.each_as("withdrew", args.ids, async |id| client.withdraw_invite(&org.id, id).await).await
+    let withdraw = async |id: &str| {
+        client.withdraw_invite(&org.id, id).await.map_err(advise)?;
+        Ok(id.to_owned())
+    };
+    args.form.each_as("withdrew", global, args.ids, withdraw).await
 }

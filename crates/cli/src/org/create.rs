@@ -14,17 +14,14 @@ pub struct CreateOrgArgs {
     /// Slug, which also names its workspace and stays; made from the name by default
     #[arg(long, value_name = "SLUG")]
     slug: Option<String>,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Creates an organisation. The current one stays.
 pub async fn create(args: CreateOrgArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let CreateOrgArgs { name, slug, json } = args;
+    let CreateOrgArgs { name, slug } = args;
     let org = connect_person(global)?.create_org(&CreateOrg { name, slug }).await.map_err(advise)?;
-    if json {
-        output::json(&org)?;
+    if global.is_structured() {
+        global.print(&org)?;
     } else {
         output::line(&format!("{}  {}", org.id, org.slug))?;
         eprintln!("act in it with: pandastack org use {}", org.slug);

@@ -18,9 +18,6 @@ pub struct DeleteOrgArgs {
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
-    /// Print what was deleted as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Deletes an organisation with everything that it owns, after the person has typed its slug.
@@ -31,8 +28,8 @@ pub async fn delete(args: DeleteOrgArgs, global: &GlobalArgs) -> anyhow::Result<
             confirm(&org).await?;
         }
         client.delete_org(&org.id, &org.slug).await.map_err(advise)?;
-        if args.json {
-            output::json(&json!({ "deleted": [org.id] }))?;
+        if global.is_structured() {
+            global.print(&json!({ "deleted": [org.id] }))?;
         } else {
             output::line(&format!("deleted {}; what it owned is being removed", org.slug))?;
         }

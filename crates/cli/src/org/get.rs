@@ -13,17 +13,14 @@ pub struct GetOrgArgs {
     /// Id, slug or name; by default the current organisation
     #[arg(value_name = "ORG")]
     organisation: Option<String>,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Shows one organisation.
 pub async fn get(args: GetOrgArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let ChosenOrg { client, org } = ChosenOrg::find(args.organisation.as_deref(), global).await?;
     let org = client.get_org(&org.id).await.map_err(advise)?;
-    if args.json {
-        output::json(&org)?;
+    if global.is_structured() {
+        global.print(&org)?;
     } else {
         show(&org)?;
     }

@@ -13,17 +13,14 @@ pub struct LeaveOrgArgs {
     /// Id, slug or name
     #[arg(value_name = "ORG")]
     organisation: String,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Ends the caller's membership.
 pub async fn leave(args: LeaveOrgArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let ChosenOrg { client, org } = ChosenOrg::find(Some(&args.organisation), global).await?;
     client.leave_org(&org.id).await.map_err(advise)?;
-    if args.json {
-        output::json(&json!({ "left": org.id }))?;
+    if global.is_structured() {
+        global.print(&json!({ "left": org.id }))?;
     } else {
         output::line(&format!("left {} ({})", org.name, org.slug))?;
     }

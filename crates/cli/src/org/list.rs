@@ -6,7 +6,6 @@ use pandastack_client::wire::Org;
 
 use crate::{
     GlobalArgs,
-    advice::advise,
     connect::connect_person,
     many::{ListFormat, TableFormat},
 };
@@ -20,9 +19,10 @@ pub struct ListOrgsArgs {
 
 /// Lists the caller's organisations.
 pub async fn list(args: ListOrgsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let orgs = connect_person(global)?.orgs().await.map_err(advise)?;
+    let client = connect_person(global)?;
     let head = &["ID", "SLUG", "NAME", "ROLE", "MEMBERS"];
-    args.form.print(&orgs, TableFormat { head, row, empty: "no organisations; log in with: pandastack login" })
+    let listing = TableFormat { head, row, empty: "no organisations; log in with: pandastack login" };
+    args.form.print(global, listing, async || client.orgs().await).await
 }
 
 fn row(org: &Org) -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::{get::show, pick::ChosenOrg};
-use crate::{GlobalArgs, advice::advise, output};
+use crate::{GlobalArgs, advice::advise};
 
 /// Arguments of `org rename`.
 #[derive(Debug, clap::Args)]
@@ -13,17 +13,14 @@ pub struct RenameOrgArgs {
     organisation: String,
     /// New name
     name: String,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Renames an organisation.
 pub async fn rename(args: RenameOrgArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let ChosenOrg { client, org } = ChosenOrg::find(Some(&args.organisation), global).await?;
     let org = client.rename_org(&org.id, &args.name).await.map_err(advise)?;
-    if args.json {
-        output::json(&org)?;
+    if global.is_structured() {
+        global.print(&org)?;
     } else {
         show(&org)?;
     }

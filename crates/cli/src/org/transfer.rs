@@ -16,9 +16,6 @@ pub struct TransferOrgArgs {
     /// E-mail address or id of the member that becomes the owner
     #[arg(value_name = "USER")]
     user: String,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Makes another member the owner.
@@ -27,8 +24,8 @@ pub async fn transfer(args: TransferOrgArgs, global: &GlobalArgs) -> anyhow::Res
     let member = chosen.member(&args.user).await?;
     let ChosenOrg { client, org } = chosen;
     client.transfer_org(&org.id, &member.user_id).await.map_err(advise)?;
-    if args.json {
-        output::json(&json!({ "org_id": org.id, "owner_user_id": member.user_id }))?;
+    if global.is_structured() {
+        global.print(&json!({ "org_id": org.id, "owner_user_id": member.user_id }))?;
     } else {
         output::line(&format!("{} now owns {} ({}); you are an admin", args.user, org.name, org.slug))?;
     }

@@ -11,17 +11,14 @@ pub struct UseOrgArgs {
     /// Id, slug or name
     #[arg(value_name = "ORG")]
     organisation: String,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Chooses the current organisation.
 pub async fn use_org(args: UseOrgArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let ChosenOrg { client, org } = ChosenOrg::find(Some(&args.organisation), global).await?;
     client.use_org(&org.id).await.map_err(advise)?;
-    if args.json {
-        output::json(&org)?;
+    if global.is_structured() {
+        global.print(&org)?;
     } else {
         output::line(&format!("commands now act in {} ({}) as {}", org.name, org.slug, org.role))?;
     }

@@ -10,10 +10,10 @@ use pandastack_client::{Client, FollowedEvent};
 use super::ssh::keys;
 use crate::{
     GlobalArgs,
-    connect::connect,
+    exit::ExitReason,
     follow::exit_code,
     interrupt::{INTERRUPTED, StopSignals},
-    output,
+    pick::SandboxArg,
 };
 
 /// Arguments of `sandbox attach`.
@@ -28,34 +28,34 @@ pub struct AttachArgs {
     /// Send our standard input to the process, and close it at the end
     #[arg(long)]
     stdin: bool,
-    /// Print the output so far as one JSON object and exit
-    #[arg(long, conflicts_with = "stdin")]
-    json: bool,
-    /// Sandbox id
-    id: String,
+    #[command(flatten)]
+    sandbox: SandboxArg,
     /// Process id
     process: String,
 }
 
 /// Shows a process's output and returns its exit code. Ctrl-C leaves the process running.
 pub async fn attach(args: AttachArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let client = connect(global)?;
-    if args.json || args.no_follow {
-        return look(&client, &args).await;
+    let (client, id) = args.sandbox.find(global).await?;
+    if args.stdin && global.is_structured() {
+        return Err(ExitReason::Usage.error("--stdin cannot be used with --json or -o"));
+    }
+    if args.no_follow || global.is_structured() {
+        return look(&client, &id, &args, global).await;
     }
     let mut interrupt = StopSignals::listen()?;
     tokio::select! {
         () = interrupt.recv() => Ok(ExitCode::from(INTERRUPTED)),
-        ended = follow(&client, &args) => ended,
-        fed = feed(&client, &args), if args.stdin => Err(fed.err().unwrap_or_else(|| anyhow::anyhow!("the input \
+        ended = follow(&client, &id, &args) => ended,
+        fed = feed(&client, &id, &args), if args.stdin => Err(fed.err().unwrap_or_else(|| anyhow::anyhow!("the input \
             ended"))),
     }
 }
 
-async fn look(client: &Client, args: &AttachArgs) -> anyhow::Result<ExitCode> {
-    let found = client.output(&args.id, &args.process, args.offset).await?;
-    if args.json {
-        output::json(&found)?;
+async fn look(client: &Client, id: &str, args: &AttachArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let found = client.output(id, &args.process, args.offset).await?;
+    if global.is_structured() {
+        global.print(&found)?;
         return Ok(ExitCode::SUCCESS);
     }
     for piece in &found.chunks {
@@ -64,8 +64,8 @@ async fn look(client: &Client, args: &AttachArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn follow(client: &Client, args: &AttachArgs) -> anyhow::Result<ExitCode> {
-    let mut following = client.follow(&args.id, &args.process, args.offset).await?;
+async fn follow(client: &Client, id: &str, args: &AttachArgs) -> anyhow::Result<ExitCode> {
+    let mut following = client.follow(id, &args.process, args.offset).await?;
     while let Some(step) = following.next().await {
         match step? {
             FollowedEvent::Stdout(piece) => show("stdout", &piece.chunk)?,
@@ -78,12 +78,12 @@ async fn follow(client: &Client, args: &AttachArgs) -> anyhow::Result<ExitCode> 
 }
 
 /// Passes our input on. Returns only on a failure, because this command ends with the process.
-async fn feed(client: &Client, args: &AttachArgs) -> anyhow::Result<()> {
+async fn feed(client: &Client, id: &str, args: &AttachArgs) -> anyhow::Result<()> {
     let mut input = keys()?;
     while let Some(piece) = input.recv().await {
-        client.feed(&args.id, &args.process, piece, false).await?;
+        client.feed(id, &args.process, piece, false).await?;
     }
-    client.feed(&args.id, &args.process, "", true).await?;
+    client.feed(id, &args.process, "", true).await?;
     std::future::pending().await
 }
 

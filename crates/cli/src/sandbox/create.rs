@@ -3,21 +3,43 @@
 use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::Context;
-use pandastack_client::wire::{CreateSandbox, VolumeAttachment};
+use clap_complete::ArgValueCompleter;
+use pandastack_client::{
+    Client,
+    wire::{CreateSandbox, Sandbox, VolumeAttachment},
+};
 use serde_json::Value;
 
 use super::mount::mount;
-use crate::{GlobalArgs, advice::advise, connect::connect, output, pair::pair, spinner::Spinner, template};
+use crate::{
+    GlobalArgs,
+    advice::advise,
+    complete,
+    connect::connect,
+    find::{FoundKind, NAME_LABEL},
+    output,
+    pair::pair,
+    spinner::Spinner,
+    template,
+};
 
 /// Arguments of `sandbox create`.
 #[derive(Debug, clap::Args)]
 pub struct CreateSandboxArgs {
-    /// Template to start from
-    #[arg(long, short, value_name = "NAME")]
+    /// Template to start from: its name, or a unique start of it
+    #[arg(long, short, value_name = "NAME", add = ArgValueCompleter::new(complete::templates))]
     template: Option<String>,
-    /// Snapshot to start from, instead of a template
-    #[arg(long, value_name = "ID", conflicts_with_all = ["template", "volume"])]
+    /// Snapshot to start from, instead of a template: its id, or a unique start of it
+    #[arg(
+        long,
+        value_name = "ID",
+        conflicts_with_all = ["template", "volume"],
+        add = ArgValueCompleter::new(complete::snapshots)
+    )]
     from_snapshot: Option<String>,
+    /// Name it: other commands accept the name instead of the id. It is the label `name`
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// Delete it after this many idle seconds; 0 means never
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<u32>,
@@ -42,23 +64,21 @@ pub struct CreateSandboxArgs {
     /// Set an environment variable for all its processes; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     env: Vec<(String, String)>,
-    /// Print the whole sandbox as JSON
-    #[arg(long, conflicts_with = "quiet")]
-    json: bool,
     /// Print only the id
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with_all = ["json", "output"])]
     quiet: bool,
 }
 
 /// Creates a sandbox and prints it.
 pub async fn create(args: CreateSandboxArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let CreateSandboxArgs { template, from_snapshot, ttl, persistent, volume, egress, no_egress, .. } = args;
-    let CreateSandboxArgs { egress_mbps, metadata, env, json, quiet, .. } = args;
+    let CreateSandboxArgs { egress_mbps, mut metadata, env, quiet, name, .. } = args;
+    metadata.extend(name.map(|name| (NAME_LABEL.to_owned(), name)));
     let client = connect(global)?;
     let spinner = Spinner::start("creating sandbox");
-    let template = match &from_snapshot {
-        Some(_) => None,
-        None => Some(template::pick(&client, template).await?),
+    let (from_snapshot, template) = match from_snapshot {
+        Some(snapshot) => (Some(FoundKind::Snapshot.find(&client, &snapshot).await?), None),
+        None => (None, Some(template::pick(&client, template).await?)),
     };
     let ask = CreateSandbox {
         template,
@@ -71,10 +91,10 @@ pub async fn create(args: CreateSandboxArgs, global: &GlobalArgs) -> anyhow::Res
         egress_mbps: egress_mbps.map(i64::from),
         env: map(env),
     };
-    let sandbox = client.create(&ask).await.map_err(advise).context("create a sandbox")?;
+    let sandbox = made(&client, &ask).await.context("create a sandbox")?;
     drop(spinner);
-    if json {
-        output::json(&sandbox)?;
+    if global.is_structured() {
+        global.print(&sandbox)?;
     } else if quiet {
         output::line(&sandbox.id)?;
     } else {
@@ -84,6 +104,14 @@ pub async fn create(args: CreateSandboxArgs, global: &GlobalArgs) -> anyhow::Res
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Creates a sandbox. Its template may be the start of a name.
+pub async fn made(client: &Client, ask: &CreateSandbox) -> anyhow::Result<Sandbox> {
+    let Some(template) = &ask.template else { return client.create(ask).await.map_err(advise) };
+    let create =
+        async |name: &str| client.create(&CreateSandbox { template: Some(name.to_owned()), ..ask.clone() }).await;
+    FoundKind::Template.call(client, template, create).await
 }
 
 /// Turns repeated options into an object. `None` if there are none.

@@ -2,13 +2,15 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, connect::connect, many::DeleteFormat};
+use clap_complete::ArgValueCompleter;
+
+use crate::{GlobalArgs, advice::advise, complete, connect::connect, find::FoundKind, many::DeleteFormat};
 
 /// Arguments of `sandbox delete`.
 #[derive(Debug, clap::Args)]
 pub struct DeleteSandboxArgs {
-    /// Sandbox ids
-    #[arg(required = true, value_name = "ID")]
+    /// Sandboxes: ids, unique starts of them, or names
+    #[arg(required = true, value_name = "ID", add = ArgValueCompleter::new(complete::sandboxes))]
     ids: Vec<String>,
     #[command(flatten)]
     form: DeleteFormat,
@@ -17,5 +19,10 @@ pub struct DeleteSandboxArgs {
 /// Deletes each sandbox. A failure does not stop the others.
 pub async fn delete(args: DeleteSandboxArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
-    args.form.each(args.ids, async |id| client.delete(id).await).await
+    let delete = async |name: &str| {
+        let id = FoundKind::Sandbox.find(&client, name).await?;
+        client.delete(&id).await.map_err(advise)?;
+        Ok(id)
+    };
+    args.form.each(global, args.ids, delete).await
 }

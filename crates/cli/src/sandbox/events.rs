@@ -7,33 +7,30 @@ use pandastack_client::{Client, wire::Event};
 use crate::{
     GlobalArgs,
     advice::advise,
-    connect::connect,
     interrupt::{INTERRUPTED, StopSignals},
     output,
+    pick::SandboxArg,
 };
 
 /// Arguments of `sandbox events`.
 #[derive(Debug, clap::Args)]
 pub struct EventsArgs {
-    /// Sandbox id
-    id: String,
+    #[command(flatten)]
+    sandbox: SandboxArg,
     /// Follow new events until the sandbox is deleted
     #[arg(long, short)]
     follow: bool,
-    /// Print as JSON; with --follow one object per line
-    #[arg(long)]
-    json: bool,
 }
 
 /// Shows the recent events of a sandbox.
 pub async fn events(args: EventsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let client = connect(global)?;
+    let (client, id) = args.sandbox.find(global).await?;
     if args.follow {
-        return follow(&client, &args).await;
+        return follow(&client, &id, global).await;
     }
-    let events = client.events(&args.id).await.map_err(advise)?;
-    if args.json {
-        output::json(&events)?;
+    let events = client.events(&id).await.map_err(advise)?;
+    if global.is_structured() {
+        global.print(&events)?;
     } else if events.is_empty() {
         eprintln!("no events since the server started");
     } else {
@@ -43,9 +40,9 @@ pub async fn events(args: EventsArgs, global: &GlobalArgs) -> anyhow::Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-async fn follow(client: &Client, args: &EventsArgs) -> anyhow::Result<ExitCode> {
+async fn follow(client: &Client, id: &str, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let mut interrupt = StopSignals::listen()?;
-    let mut events = client.follow_events(&args.id, None).await.map_err(advise)?;
+    let mut events = client.follow_events(id, None).await.map_err(advise)?;
     loop {
         let next = tokio::select! {
             () = interrupt.recv() => return Ok(ExitCode::from(INTERRUPTED)),
@@ -53,8 +50,8 @@ async fn follow(client: &Client, args: &EventsArgs) -> anyhow::Result<ExitCode> 
         };
         let Some(event) = next else { return Ok(ExitCode::SUCCESS) };
         let event = event.map_err(advise)?;
-        match args.json {
-            true => output::line(&serde_json::to_string(&event)?)?,
+        match global.is_structured() {
+            true => global.print_event(&event)?,
             false => output::line(row(&event).join("  ").trim_end())?,
         }
     }

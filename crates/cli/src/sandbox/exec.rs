@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use crate::{
     GlobalArgs,
-    connect::connect,
-    follow::{OutputMode, follow, request},
+    follow::{follow, request},
     interrupt::StopSignals,
     pair::pair,
+    pick::SandboxArg,
 };
 
 /// Arguments of `sandbox exec`.
@@ -25,11 +25,8 @@ pub struct ExecArgs {
     /// User to run as
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Print output and exit code as one JSON object at the end
-    #[arg(long)]
-    json: bool,
-    /// Sandbox id
-    id: String,
+    #[command(flatten)]
+    sandbox: SandboxArg,
     /// Command: one word is a shell line, several are a program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     command: Vec<String>,
@@ -37,12 +34,11 @@ pub struct ExecArgs {
 
 /// Runs a command and returns its exit code. Ctrl-C ends the command.
 pub async fn exec(args: ExecArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let ExecArgs { timeout, cwd, env, user, json, id, command } = args;
-    let client = connect(global)?;
+    let ExecArgs { timeout, cwd, env, user, sandbox, command } = args;
+    let (client, id) = sandbox.find(global).await?;
     let mut ask = request(command, timeout);
     ask.cwd = cwd;
     ask.user = user;
     ask.env = (!env.is_empty()).then(|| env.into_iter().collect());
-    let show = if json { OutputMode::Json } else { OutputMode::Live };
-    follow(&client, &id, &ask, &mut StopSignals::listen()?, show).await
+    follow(&client, &id, &ask, &mut StopSignals::listen()?, global).await
 }

@@ -8,35 +8,32 @@ use pandastack_client::{
 };
 
 use super::create::map;
-use crate::{GlobalArgs, advice::advise, connect::connect, output, pair::pair, spinner::Spinner};
+use crate::{GlobalArgs, advice::advise, output, pair::pair, pick::SandboxArg, spinner::Spinner};
 
 /// Arguments of `sandbox fork`.
 #[derive(Debug, clap::Args)]
 pub struct ForkArgs {
-    /// Sandbox id
-    id: String,
+    #[command(flatten)]
+    sandbox: SandboxArg,
     /// Number of copies. Two or more form a tree, of which one can be promoted
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1)]
     count: i64,
     /// Add a label to the copies; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     metadata: Vec<(String, String)>,
-    /// Print the server's whole answer as JSON
-    #[arg(long, conflicts_with = "quiet")]
-    json: bool,
     /// Print only the ids
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with_all = ["json", "output"])]
     quiet: bool,
 }
 
 /// Makes running copies. If one of them fails, it prints the others and fails.
 pub async fn fork(args: ForkArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let ForkArgs { id, count, metadata, json, quiet } = args;
-    let client = connect(global)?;
+    let ForkArgs { sandbox, count, metadata, quiet } = args;
+    let (client, id) = sandbox.find(global).await?;
     let ask = ForkRequest { count: (count != 1).then_some(count), metadata: map(metadata) };
     let made = make(&client, &id, &ask).await?;
-    if json {
-        output::json(&made.answer)?;
+    if global.is_structured() {
+        global.print(&made.answer)?;
     } else {
         for child in &made.children {
             let line = format!("{}  {}  ready in {} ms", child.id, child.template, child.boot_ms);

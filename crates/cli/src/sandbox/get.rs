@@ -2,23 +2,21 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{GlobalArgs, advice::advise, output, pick::SandboxArg};
 
 /// Arguments of `sandbox get`.
 #[derive(Debug, clap::Args)]
 pub struct GetSandboxArgs {
-    /// Sandbox id
-    id: String,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    sandbox: SandboxArg,
 }
 
 /// Shows one sandbox.
 pub async fn get(args: GetSandboxArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let sandbox = connect(global)?.get(&args.id).await.map_err(advise)?;
-    if args.json {
-        output::json(&sandbox)?;
+    let (client, id) = args.sandbox.find(global).await?;
+    let sandbox = client.get(&id).await.map_err(advise)?;
+    if global.is_structured() {
+        global.print(&sandbox)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut rows = vec![

@@ -4,36 +4,33 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::SetLifecycle;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{GlobalArgs, advice::advise, output, pick::SandboxArg};
 
 /// Arguments of `sandbox lifecycle`.
 #[derive(Debug, clap::Args)]
 pub struct LifecycleArgs {
-    /// Sandbox id
-    id: String,
+    #[command(flatten)]
+    sandbox: SandboxArg,
     /// Idle limit in seconds; 0 means no limit
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<u32>,
     /// Whether it sleeps when idle, instead of being deleted
     #[arg(long, value_name = "true|false")]
     persistent: Option<bool>,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Shows the idle limit. Changes it first if asked.
 pub async fn lifecycle(args: LifecycleArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let LifecycleArgs { id, ttl, persistent, json } = args;
-    let client = connect(global)?;
+    let LifecycleArgs { sandbox, ttl, persistent } = args;
+    let (client, id) = sandbox.find(global).await?;
     let change = SetLifecycle { ttl_seconds: ttl.map(i64::from), persistent };
     let shown = match (ttl, persistent) {
         (None, None) => client.lifecycle(&id).await,
         _ => client.set_lifecycle(&id, &change).await,
     };
     let shown = shown.map_err(advise)?;
-    if json {
-        output::json(&shown)?;
+    if global.is_structured() {
+        global.print(&shown)?;
         return Ok(ExitCode::SUCCESS);
     }
     let limit = match shown.ttl_seconds {

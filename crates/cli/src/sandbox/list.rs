@@ -7,6 +7,7 @@ use pandastack_client::wire::Sandbox;
 use crate::{
     GlobalArgs,
     connect::connect,
+    find::NAME_LABEL,
     many::{ListFormat, TableFormat},
 };
 
@@ -19,15 +20,16 @@ pub struct ListSandboxesArgs {
 
 /// Lists sandboxes.
 pub async fn list(args: ListSandboxesArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let sandboxes = connect(global)?.list().await?;
-    let head = &["ID", "TEMPLATE", "STATUS", "CPU", "MEMORY", "ISOLATION", "CREATED"];
-    args.form
-        .print(&sandboxes, TableFormat { head, row, empty: "no sandboxes; create one with: pandastack sandbox create" })
+    let client = connect(global)?;
+    let head = &["ID", "NAME", "TEMPLATE", "STATUS", "CPU", "MEMORY", "ISOLATION", "CREATED"];
+    let listing = TableFormat { head, row, empty: "no sandboxes; create one with: pandastack sandbox create" };
+    args.form.print(global, listing, async || client.list().await).await
 }
 
 fn row(sandbox: &Sandbox) -> Vec<String> {
     vec![
         sandbox.id.clone(),
+        sandbox.metadata.get(NAME_LABEL).cloned().unwrap_or_else(|| "-".to_owned()),
         sandbox.template.clone(),
         sandbox.status.clone(),
         sandbox.cpu.to_string(),

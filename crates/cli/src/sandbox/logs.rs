@@ -8,34 +8,31 @@ use std::{
 use crate::{
     GlobalArgs,
     advice::advise,
-    connect::connect,
     interrupt::{INTERRUPTED, StopSignals},
     output,
+    pick::SandboxArg,
 };
 
 /// Arguments of `sandbox logs`.
 #[derive(Debug, clap::Args)]
 pub struct SandboxLogsArgs {
-    /// Sandbox id
-    id: String,
+    #[command(flatten)]
+    sandbox: SandboxArg,
     /// Follow new output until the sandbox is deleted
     #[arg(long, short)]
     follow: bool,
     /// Start with only this many of the last lines
     #[arg(long, value_name = "LINES")]
     tail: Option<usize>,
-    /// Print each line as a JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 /// Shows a sandbox's console. Neither wakes it nor keeps it awake.
 pub async fn logs(args: SandboxLogsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let SandboxLogsArgs { id, follow, tail, json } = args;
-    let client = connect(global)?;
+    let SandboxLogsArgs { sandbox, follow, tail } = args;
+    let (client, id) = sandbox.find(global).await?;
     if !follow {
         let text = client.logs(&id, tail).await.map_err(advise)?;
-        text.lines().try_for_each(|line| show(line, json))?;
+        text.lines().try_for_each(|line| show(line, global))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut interrupt = StopSignals::listen()?;
@@ -46,15 +43,15 @@ pub async fn logs(args: SandboxLogsArgs, global: &GlobalArgs) -> anyhow::Result<
             next = lines.next() => next,
         };
         match next {
-            Some(line) => show(line.map_err(advise)?.line.trim_end_matches('\n'), json)?,
+            Some(line) => show(line.map_err(advise)?.line.trim_end_matches('\n'), global)?,
             None => return Ok(ExitCode::SUCCESS),
         }
     }
 }
 
-fn show(line: &str, json: bool) -> anyhow::Result<()> {
-    if json {
-        output::line(&serde_json::json!({ "line": line }).to_string())?
+fn show(line: &str, global: &GlobalArgs) -> anyhow::Result<()> {
+    if global.is_structured() {
+        global.print_event(&serde_json::json!({ "line": line }))?
     } else {
         output::line(line)?
     }

@@ -4,28 +4,25 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::MachineMetrics;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{GlobalArgs, advice::advise, output, pick::SandboxArg};
 
 /// Arguments of `sandbox metrics`.
 #[derive(Debug, clap::Args)]
 pub struct MetricsArgs {
-    /// Sandbox id
-    id: String,
+    #[command(flatten)]
+    sandbox: SandboxArg,
     /// Show values over a period such as 30m, 6h or 7d, instead of current ones
     #[arg(long, value_name = "TIME")]
     range: Option<String>,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Shows the host resources that a sandbox's machine uses.
 pub async fn metrics(args: MetricsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let client = connect(global)?;
+    let (client, id) = args.sandbox.find(global).await?;
     if let Some(range) = &args.range {
-        let series = client.metric_series(&args.id, range).await.map_err(advise)?;
-        if args.json {
-            output::json(&series)?;
+        let series = client.metric_series(&id, range).await.map_err(advise)?;
+        if global.is_structured() {
+            global.print(&series)?;
         } else {
             let names: Vec<_> = series.series.keys().map(String::as_str).collect();
             let times = series.series.values().next().cloned().unwrap_or_default();
@@ -39,9 +36,9 @@ pub async fn metrics(args: MetricsArgs, global: &GlobalArgs) -> anyhow::Result<E
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let now = client.metrics(&args.id).await.map_err(advise)?;
-    if args.json {
-        output::json(&now)?;
+    let now = client.metrics(&id).await.map_err(advise)?;
+    if global.is_structured() {
+        global.print(&now)?;
     } else {
         let MachineMetrics { pid, uptime_seconds, host_cpu_percent, host_rss_bytes, host_vsz_bytes, threads } = now;
         let mib = |bytes: u64| format!("{} MiB", bytes >> 20);

@@ -31,6 +31,14 @@ mod wake;
 
 use std::process::ExitCode;
 
+pub use cp::{CpArgs, cp};
+pub use create::made;
+pub use delete::{DeleteSandboxArgs, delete};
+pub use exec::{ExecArgs, exec};
+pub use list::{ListSandboxesArgs, list};
+pub use ssh::{SshArgs, ssh};
+pub use tree::{TreeArgs, tree};
+
 use crate::GlobalArgs;
 
 /// Commands for sandboxes.
@@ -48,6 +56,7 @@ pub enum SandboxCommand {
     /// Run code in a sandbox, and show its output and results
     RunCode(run_code::RunCodeArgs),
     /// Open a shell in a sandbox, in this terminal
+    #[command(visible_alias = "shell")]
     Ssh(ssh::SshArgs),
     /// Start a process that keeps running, and print its id
     Spawn(spawn::SpawnArgs),

@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::DeclarePort;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{GlobalArgs, advice::advise, output, pick::SandboxArg};
 
 /// Arguments of `sandbox ports`.
 #[derive(Debug, clap::Args)]
 pub struct PortsArgs {
-    /// Sandbox id
-    id: String,
+    #[command(flatten)]
+    sandbox: SandboxArg,
     /// Declare a port first
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     declare: Option<u16>,
@@ -20,15 +20,12 @@ pub struct PortsArgs {
     /// Remove the declaration of a port first
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     forget: Option<u16>,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Lists a sandbox's ports. Changes the declared ports first if asked.
 pub async fn ports(args: PortsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let PortsArgs { id, declare, label, forget, json } = args;
-    let client = connect(global)?;
+    let PortsArgs { sandbox, declare, label, forget } = args;
+    let (client, id) = sandbox.find(global).await?;
     if let Some(port) = forget {
         client.undeclare_port(&id, port).await.map_err(advise)?;
     }
@@ -37,8 +34,8 @@ pub async fn ports(args: PortsArgs, global: &GlobalArgs) -> anyhow::Result<ExitC
         client.declare_port(&id, &ask).await.map_err(advise)?;
     }
     let ports = client.ports(&id).await.map_err(advise)?;
-    if json {
-        output::json(&ports)?;
+    if global.is_structured() {
+        global.print(&ports)?;
         return Ok(ExitCode::SUCCESS);
     }
     let rows: Vec<_> = ports

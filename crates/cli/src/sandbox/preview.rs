@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::PreviewRequest;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{GlobalArgs, advice::advise, output, pick::SandboxArg};
 
 /// Arguments of `sandbox preview`.
 #[derive(Debug, clap::Args)]
 pub struct PreviewArgs {
-    /// Sandbox id
-    id: String,
+    #[command(flatten)]
+    sandbox: SandboxArg,
     /// Port that a program in the sandbox listens on
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
@@ -20,19 +20,17 @@ pub struct PreviewArgs {
     /// How long the link works, in seconds; one hour by default, one week at most
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<i64>,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Creates a signed preview and prints its URL.
 pub async fn preview(args: PreviewArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let PreviewArgs { id, port, paths, ttl, json } = args;
+    let PreviewArgs { sandbox, port, paths, ttl } = args;
     let paths = (!paths.is_empty()).then_some(paths);
     let ask = PreviewRequest { port: Some(port.into()), ttl_seconds: ttl, paths };
-    let signed = connect(global)?.preview(&id, &ask).await.map_err(advise)?;
-    if json {
-        output::json(&signed)?
+    let (client, id) = sandbox.find(global).await?;
+    let signed = client.preview(&id, &ask).await.map_err(advise)?;
+    if global.is_structured() {
+        global.print(&signed)?
     } else {
         output::line(&signed.url)?
     }

@@ -14,16 +14,16 @@ use pandastack_client::{
 use crate::{
     GlobalArgs,
     advice::advise,
-    connect::connect,
     follow::{TIMED_OUT, exit_code},
     output,
+    pick::SandboxArg,
 };
 
 /// Arguments of `sandbox run-code`.
 #[derive(Debug, clap::Args)]
 pub struct RunCodeArgs {
-    /// Sandbox id
-    id: String,
+    #[command(flatten)]
+    sandbox: SandboxArg,
     /// File with the code; `-` means standard input
     #[arg(required_unless_present = "code", conflicts_with = "code")]
     file: Option<String>,
@@ -39,14 +39,11 @@ pub struct RunCodeArgs {
     /// Interrupt the code after this many seconds
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<f64>,
-    /// Print everything as one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 /// Runs code as one cell of a session and returns its exit code.
 pub async fn run_code(args: RunCodeArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let RunCodeArgs { id, file, code, language, session, timeout, json } = args;
+    let RunCodeArgs { sandbox, file, code, language, session, timeout } = args;
     let code = match (code, file.as_deref()) {
         (Some(code), _) => code,
         (None, Some("-") | None) => {
@@ -56,7 +53,7 @@ pub async fn run_code(args: RunCodeArgs, global: &GlobalArgs) -> anyhow::Result<
         }
         (None, Some(path)) => std::fs::read_to_string(path).with_context(|| format!("read {path}"))?,
     };
-    let client = connect(global)?;
+    let (client, id) = sandbox.find(global).await?;
     let ask = RunCell { code: Some(code), timeout_ms: timeout.map(|seconds| seconds * 1000.0) };
     let ran = match &session {
         Some(session) => client.run_cell(&id, session, &ask).await,
@@ -70,8 +67,8 @@ pub async fn run_code(args: RunCodeArgs, global: &GlobalArgs) -> anyhow::Result<
         }
         Err(error) => return Err(advise(error)),
     };
-    if json {
-        output::json(&ran)?;
+    if global.is_structured() {
+        global.print(&ran)?;
     } else {
         show(&ran)?;
     }

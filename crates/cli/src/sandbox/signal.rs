@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, connect::connect, output};
+use crate::{GlobalArgs, output, pick::SandboxArg};
 
 /// Arguments of `sandbox signal`.
 #[derive(Debug, clap::Args)]
@@ -10,11 +10,8 @@ pub struct SignalArgs {
     /// Kill the process and its whole group, and remove it with its output
     #[arg(long, conflicts_with = "signal")]
     remove: bool,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
-    /// Sandbox id
-    id: String,
+    #[command(flatten)]
+    sandbox: SandboxArg,
     /// Process id
     process: String,
     /// Signal, by name or number
@@ -24,17 +21,17 @@ pub struct SignalArgs {
 
 /// Sends a signal to a process group.
 pub async fn signal(args: SignalArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let client = connect(global)?;
+    let (client, id) = args.sandbox.find(global).await?;
     let did = if args.remove {
-        client.forget(&args.id, &args.process).await?;
+        client.forget(&id, &args.process).await?;
         "removed".to_owned()
     } else {
-        client.signal(&args.id, &args.process, &args.signal).await?;
+        client.signal(&id, &args.process, &args.signal).await?;
         format!("sent {} to", args.signal)
     };
-    if args.json {
-        let process = if args.remove { None } else { Some(client.process(&args.id, &args.process).await?) };
-        output::json(&process)?;
+    if global.is_structured() {
+        let process = if args.remove { None } else { Some(client.process(&id, &args.process).await?) };
+        global.print(&process)?;
     } else {
         output::line(&format!("{did} {}", args.process))?;
     }

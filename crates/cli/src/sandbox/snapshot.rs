@@ -2,29 +2,26 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output, snapshot::mebibytes, spinner::Spinner};
+use crate::{GlobalArgs, advice::advise, output, pick::SandboxArg, snapshot::mebibytes, spinner::Spinner};
 
 /// Arguments of `sandbox snapshot`.
 #[derive(Debug, clap::Args)]
 pub struct SnapshotArgs {
-    /// Sandbox id
-    id: String,
-    /// Print the whole snapshot as JSON
-    #[arg(long, conflicts_with = "quiet")]
-    json: bool,
+    #[command(flatten)]
+    sandbox: SandboxArg,
     /// Print only the snapshot's id
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with_all = ["json", "output"])]
     quiet: bool,
 }
 
 /// Saves a sandbox's memory and disk.
 pub async fn snapshot(args: SnapshotArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let client = connect(global)?;
+    let (client, id) = args.sandbox.find(global).await?;
     let spinner = Spinner::start("creating snapshot");
-    let snapshot = client.snapshot(&args.id).await.map_err(advise)?;
+    let snapshot = client.snapshot(&id).await.map_err(advise)?;
     drop(spinner);
-    if args.json {
-        output::json(&snapshot)?;
+    if global.is_structured() {
+        global.print(&snapshot)?;
     } else if args.quiet {
         output::line(&snapshot.id)?;
     } else {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::SpawnRequest;
 
-use crate::{GlobalArgs, connect::connect, follow::request, output, pair::pair};
+use crate::{GlobalArgs, follow::request, output, pair::pair, pick::SandboxArg};
 
 /// Arguments of `sandbox spawn`.
 #[derive(Debug, clap::Args)]
@@ -27,11 +27,8 @@ pub struct SpawnArgs {
     /// Keep its standard input open, for `attach --stdin`
     #[arg(long)]
     stdin: bool,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
-    /// Sandbox id
-    id: String,
+    #[command(flatten)]
+    sandbox: SandboxArg,
     /// Command: one word is a shell line, several are a program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     command: Vec<String>,
@@ -39,7 +36,7 @@ pub struct SpawnArgs {
 
 /// Starts a process that keeps running, and prints its id.
 pub async fn spawn(args: SpawnArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let SpawnArgs { timeout, cwd, env, user, tag, stdin, json, id, command } = args;
+    let SpawnArgs { timeout, cwd, env, user, tag, stdin, sandbox, command } = args;
     let ask = request(command, timeout);
     let ask = SpawnRequest {
         cmd: ask.cmd,
@@ -51,9 +48,10 @@ pub async fn spawn(args: SpawnArgs, global: &GlobalArgs) -> anyhow::Result<ExitC
         stdin: stdin.then_some(true),
         tag,
     };
-    let process = connect(global)?.spawn(&id, &ask).await?;
-    if json {
-        output::json(&process)?
+    let (client, id) = sandbox.find(global).await?;
+    let process = client.spawn(&id, &ask).await?;
+    if global.is_structured() {
+        global.print(&process)?
     } else {
         output::line(&process.id)?
     }

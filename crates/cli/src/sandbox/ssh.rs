@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use crate::{
-    GlobalArgs, advice::advise, connect::connect, follow::exit_code, interrupt::StopSignals, raw::RawTerminal,
+    GlobalArgs, advice::advise, follow::exit_code, interrupt::StopSignals, pick::SandboxArg, raw::RawTerminal,
 };
 
 /// The byte that a terminal reads as end of input.
@@ -26,16 +26,17 @@ const KEYS_QUEUE: usize = 4;
 /// Arguments of `sandbox ssh`.
 #[derive(Debug, clap::Args)]
 pub struct SshArgs {
-    /// Sandbox id
-    id: String,
+    #[command(flatten)]
+    sandbox: SandboxArg,
 }
 
 /// Opens a shell in a sandbox, in this terminal. Returns its exit code.
 pub async fn ssh(args: SshArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let client = connect(global)?;
-    let (keyboard, screen) = client.ssh(&args.id, RawTerminal::size()).await.map_err(advise)?;
-    let (mut asked_to_stop, resized) =
-        (StopSignals::listen()?, signal(SignalKind::window_change()).context("listen for signals")?);
+    let (client, id) = args.sandbox.find(global).await?;
+    // Listen before the size is read, so that no later size is missed.
+    let resized = signal(SignalKind::window_change()).context("listen for signals")?;
+    let (keyboard, screen) = client.ssh(&id, RawTerminal::size()).await.map_err(advise)?;
+    let mut asked_to_stop = StopSignals::listen()?;
     // Raw mode lasts until this function returns.
     let _raw = RawTerminal::enter().context("set up the terminal")?;
     let ended = tokio::select! {

@@ -1,30 +1,69 @@
 //! `pandastack sandbox tree`
 
-use std::{collections::HashMap, process::ExitCode};
+use std::{
+    collections::{HashMap, HashSet},
+    io::IsTerminal,
+    process::ExitCode,
+};
 
-use pandastack_client::wire::{FamilyTree, TreeNode};
+use clap_complete::ArgValueCompleter;
+use pandastack_client::{
+    Client, ClientError,
+    wire::{FamilyTree, TreeNode},
+};
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{GlobalArgs, advice::advise, colour, complete, connect::connect, find::FoundKind, output};
 
 /// Arguments of `sandbox tree`.
 #[derive(Debug, clap::Args)]
 pub struct TreeArgs {
-    /// Sandbox id
-    id: String,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
+    /// Sandbox: its id, a unique start of it, or its name; by default the families of all sandboxes
+    #[arg(add = ArgValueCompleter::new(complete::sandboxes))]
+    id: Option<String>,
 }
 
-/// Draws the family tree of a sandbox.
+/// Draws the family tree of a sandbox, or all trees.
 pub async fn tree(args: TreeArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let tree = connect(global)?.tree(&args.id).await.map_err(advise)?;
-    if args.json {
-        output::json(&tree)?
+    let client = connect(global)?;
+    if let Some(id) = &args.id {
+        let id = FoundKind::Sandbox.find(&client, id).await?;
+        let tree = client.tree(&id).await.map_err(advise)?;
+        if global.is_structured() {
+            global.print(&tree)?
+        } else {
+            output::line(draw(&tree).trim_end())?
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let trees = all_trees(&client).await.map_err(advise)?;
+    if global.is_structured() {
+        global.print(&trees)?;
+    } else if trees.is_empty() {
+        eprintln!("no sandboxes; create one with: pandastack sandbox create");
     } else {
-        output::line(draw(&tree).trim_end())?
+        output::line(trees.iter().map(draw).collect::<String>().trim_end())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Finds the family of every sandbox, each once. Nobody asked for one of them.
+async fn all_trees(client: &Client) -> Result<Vec<FamilyTree>, ClientError> {
+    let (mut trees, mut seen) = (Vec::new(), HashSet::new());
+    for sandbox in client.list().await? {
+        if seen.contains(&sandbox.id) {
+            continue;
+        }
+        match client.tree(&sandbox.id).await {
+            Ok(tree) => {
+                seen.extend(tree.nodes.iter().map(|node| node.id.clone()));
+                trees.push(FamilyTree { sandbox_id: String::new(), ..tree });
+            }
+            // Deleted meanwhile.
+            Err(error) if error.status() == Some(404) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(trees)
 }
 
 fn draw(tree: &FamilyTree) -> String {
@@ -59,7 +98,9 @@ fn line(node: &TreeNode, asked: &str) -> String {
         _ => '◌',
     };
     let this = if node.id == asked { "  ← this one" } else { "" };
-    format!("{mark} {}  {}{this}", node.id, node.status)
+    let is_coloured = colour::is_wanted(std::io::stdout().is_terminal());
+    let status = if is_coloured { colour::state(&node.status) } else { node.status.clone() };
+    format!("{mark} {}  {status}{this}", node.id)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, connect::connect_person, many::DeleteFormat};
+use crate::{GlobalArgs, advice::advise, connect::connect_person, many::DeleteFormat};
 
 /// Arguments of `session end`.
 #[derive(Debug, clap::Args)]
@@ -17,5 +17,9 @@ pub struct EndSessionArgs {
 /// Ends each session. A failure does not stop the others.
 pub async fn end(args: EndSessionArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect_person(global)?;
-    args.form.each_as("ended", args.ids, async |id| client.end_session(id).await).await
+    let end = async |id: &str| {
+        client.end_session(id).await.map_err(advise)?;
+        Ok(id.to_owned())
+    };
+    args.form.each_as("ended", global, args.ids, end).await
 }

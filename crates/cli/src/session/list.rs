@@ -6,7 +6,6 @@ use pandastack_client::wire::LoginSession;
 
 use crate::{
     GlobalArgs,
-    advice::advise,
     connect::connect_person,
     many::{ListFormat, TableFormat},
 };
@@ -20,9 +19,10 @@ pub struct ListSessionsArgs {
 
 /// Lists the caller's sessions.
 pub async fn list(args: ListSessionsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let sessions = connect_person(global)?.sessions().await.map_err(advise)?;
+    let client = connect_person(global)?;
     let head = &["ID", "CREATED", "LAST USED", "EXPIRES", "ADDRESS", "PROGRAM"];
-    args.form.print(&sessions, TableFormat { head, row, empty: "no logins; log in with: pandastack login" })
+    let listing = TableFormat { head, row, empty: "no logins; log in with: pandastack login" };
+    args.form.print(global, listing, async || client.sessions().await).await
 }
 
 fn row(session: &LoginSession) -> Vec<String> {

@@ -2,13 +2,15 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, connect::connect, many::DeleteFormat};
+use clap_complete::ArgValueCompleter;
+
+use crate::{GlobalArgs, advice::advise, complete, connect::connect, find::FoundKind, many::DeleteFormat};
 
 /// Arguments of `snapshot delete`.
 #[derive(Debug, clap::Args)]
 pub struct DeleteSnapshotArgs {
-    /// Snapshot ids
-    #[arg(required = true, value_name = "ID")]
+    /// Snapshots: ids, or unique starts of them
+    #[arg(required = true, value_name = "ID", add = ArgValueCompleter::new(complete::snapshots))]
     ids: Vec<String>,
     #[command(flatten)]
     form: DeleteFormat,
@@ -17,5 +19,10 @@ pub struct DeleteSnapshotArgs {
 /// Deletes each snapshot. A failure does not stop the others.
 pub async fn delete(args: DeleteSnapshotArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
-    args.form.each(args.ids, async |id| client.delete_snapshot(id).await).await
+    let delete = async |name: &str| {
+        let id = FoundKind::Snapshot.find(&client, name).await?;
+        client.delete_snapshot(&id).await.map_err(advise)?;
+        Ok(id)
+    };
+    args.form.each(global, args.ids, delete).await
 }

@@ -3,23 +3,21 @@
 use std::process::ExitCode;
 
 use super::mebibytes;
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{GlobalArgs, advice::advise, output, pick::SnapshotArg};
 
 /// Arguments of `snapshot get`.
 #[derive(Debug, clap::Args)]
 pub struct GetSnapshotArgs {
-    /// Snapshot id
-    id: String,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    snapshot: SnapshotArg,
 }
 
 /// Shows one snapshot.
 pub async fn get(args: GetSnapshotArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let snapshot = connect(global)?.get_snapshot(&args.id).await.map_err(advise)?;
-    if args.json {
-        output::json(&snapshot)?;
+    let (client, id) = args.snapshot.find(global).await?;
+    let snapshot = client.get_snapshot(&id).await.map_err(advise)?;
+    if global.is_structured() {
+        global.print(&snapshot)?;
         return Ok(ExitCode::SUCCESS);
     }
     let rows = [

@@ -2,21 +2,22 @@
 
 use std::process::ExitCode;
 
+use clap_complete::ArgValueCompleter;
 use pandastack_client::wire::Snapshot;
 
 use super::mebibytes;
 use crate::{
-    GlobalArgs,
-    advice::advise,
+    GlobalArgs, complete,
     connect::connect,
+    find::FoundKind,
     many::{ListFormat, TableFormat},
 };
 
 /// Arguments of `snapshot list`.
 #[derive(Debug, clap::Args)]
 pub struct ListSnapshotsArgs {
-    /// Show only snapshots of this sandbox
-    #[arg(long, value_name = "ID")]
+    /// Show only snapshots of this sandbox: its id, a unique start of it, or its name
+    #[arg(long, value_name = "ID", add = ArgValueCompleter::new(complete::sandboxes))]
     sandbox: Option<String>,
     #[command(flatten)]
     form: ListFormat,
@@ -24,12 +25,14 @@ pub struct ListSnapshotsArgs {
 
 /// Lists snapshots.
 pub async fn list(args: ListSnapshotsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let snapshots = connect(global)?.snapshots(args.sandbox.as_deref()).await.map_err(advise)?;
+    let client = connect(global)?;
+    let sandbox = match &args.sandbox {
+        Some(sandbox) => Some(FoundKind::Sandbox.find(&client, sandbox).await?),
+        None => None,
+    };
     let head = &["ID", "SANDBOX", "TEMPLATE", "SIZE", "CREATED"];
-    args.form.print(
-        &snapshots,
-        TableFormat { head, row, empty: "no snapshots; create one with: pandastack sandbox snapshot ID" },
-    )
+    let listing = TableFormat { head, row, empty: "no snapshots; create one with: pandastack sandbox snapshot ID" };
+    args.form.print(global, listing, async || client.snapshots(sandbox.as_deref()).await).await
 }
 
 fn row(snapshot: &Snapshot) -> Vec<String> {

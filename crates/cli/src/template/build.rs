@@ -19,7 +19,8 @@ pub struct BuildArgs {
     /// Path of the Dockerfile; by default the one in the context
     #[arg(long, short = 'f', value_name = "FILE")]
     dockerfile: Option<PathBuf>,
-    /// Folder with the files for COPY and ADD
+    /// Folder with the files for COPY and ADD. For a server's context, write `pandastack --context
+    /// NAME template build`, or use --server-context
     #[arg(long, value_name = "DIR")]
     context: Option<PathBuf>,
     /// Build from a snapshot instead
@@ -49,15 +50,16 @@ pub struct BuildArgs {
     /// Replace an existing template of that name
     #[arg(long)]
     replace: bool,
+    // Has the id of the global `--context`, which therefore does not appear here.
+    /// Context of the config file to use, as --context elsewhere
+    #[arg(id = "server_context", long = "server-context", value_name = "NAME")]
+    server_context: Option<String>,
     /// Do not start ENTRYPOINT and CMD: sandboxes start without them
     #[arg(long)]
     no_start: bool,
     /// Do not wait for the end of the build
     #[arg(long)]
     no_wait: bool,
-    /// Print the build as JSON at the end; its log goes to standard error
-    #[arg(long)]
-    json: bool,
 }
 
 /// Starts a build and shows its log until the end.
@@ -66,8 +68,8 @@ pub async fn build(args: BuildArgs, global: &GlobalArgs) -> anyhow::Result<ExitC
     let form = form(&args)?;
     let build = client.build_template(form).await.map_err(advise)?;
     let build = if args.no_wait { build } else { follow(&client, &build.id).await? };
-    if args.json {
-        output::json(&build)?;
+    if global.is_structured() {
+        global.print(&build)?;
     } else if args.no_wait {
         output::line(&build.id)?;
     }

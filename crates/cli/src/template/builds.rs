@@ -6,7 +6,6 @@ use pandastack_client::wire::Build;
 
 use crate::{
     GlobalArgs,
-    advice::advise,
     connect::connect,
     many::{ListFormat, TableFormat},
 };
@@ -20,10 +19,10 @@ pub struct BuildsArgs {
 
 /// Lists builds.
 pub async fn builds(args: BuildsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let builds = connect(global)?.builds().await.map_err(advise)?;
+    let client = connect(global)?;
     let head = &["ID", "TEMPLATE", "STATUS", "STARTED", "ERROR"];
-    args.form
-        .print(&builds, TableFormat { head, row, empty: "no builds; start one with: pandastack template build NAME" })
+    let listing = TableFormat { head, row, empty: "no builds; start one with: pandastack template build NAME" };
+    args.form.print(global, listing, async || client.builds().await).await
 }
 
 fn row(build: &Build) -> Vec<String> {

@@ -2,13 +2,15 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, connect::connect, many::DeleteFormat};
+use clap_complete::ArgValueCompleter;
+
+use crate::{GlobalArgs, complete, connect::connect, find::FoundKind, many::DeleteFormat};
 
 /// Arguments of `template delete`.
 #[derive(Debug, clap::Args)]
 pub struct DeleteTemplateArgs {
-    /// Template names
-    #[arg(required = true, value_name = "NAME")]
+    /// Templates: names, or unique starts of them
+    #[arg(required = true, value_name = "NAME", add = ArgValueCompleter::new(complete::templates))]
     names: Vec<String>,
     #[command(flatten)]
     form: DeleteFormat,
@@ -17,5 +19,9 @@ pub struct DeleteTemplateArgs {
 /// Deletes each template. A failure does not stop the others.
 pub async fn delete(args: DeleteTemplateArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
-    args.form.each(args.names, async |name| client.delete_template(name).await).await
+    let delete = async |name: &str| {
+        let delete = async |name: &str| client.delete_template(name).await.map(|()| name.to_owned());
+        FoundKind::Template.call(&client, name, delete).await
+    };
+    args.form.each(global, args.names, delete).await
 }

@@ -6,7 +6,6 @@ use pandastack_client::wire::Template;
 
 use crate::{
     GlobalArgs,
-    advice::advise,
     connect::connect,
     many::{ListFormat, TableFormat},
     snapshot::mebibytes,
@@ -21,12 +20,10 @@ pub struct ListTemplatesArgs {
 
 /// Lists templates.
 pub async fn list(args: ListTemplatesArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let templates = connect(global)?.templates().await.map_err(advise)?;
+    let client = connect(global)?;
     let head = &["NAME", "CPU", "MEMORY", "DISK", "FROM", "OWNER"];
-    args.form.print(
-        &templates,
-        TableFormat { head, row, empty: "no templates; bake one with: pandastack template bake mini" },
-    )
+    let listing = TableFormat { head, row, empty: "no templates; bake one with: pandastack template bake mini" };
+    args.form.print(global, listing, async || client.templates().await).await
 }
 
 fn row(template: &Template) -> Vec<String> {

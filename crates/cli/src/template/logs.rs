@@ -2,12 +2,15 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use clap_complete::ArgValueCompleter;
+
+use crate::{GlobalArgs, advice::advise, complete, connect::connect, find::FoundKind, output};
 
 /// Arguments of `template logs`.
 #[derive(Debug, clap::Args)]
 pub struct BuildLogsArgs {
-    /// Build id
+    /// Build: its id, or a unique start of it
+    #[arg(add = ArgValueCompleter::new(complete::builds))]
     id: String,
     /// Show only the log so far
     #[arg(long)]
@@ -16,7 +19,9 @@ pub struct BuildLogsArgs {
 
 /// Shows a build's log.
 pub async fn logs(args: BuildLogsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let mut log = connect(global)?.build_log(&args.id, !args.no_follow).await.map_err(advise)?;
+    let client = connect(global)?;
+    let id = FoundKind::Build.find(&client, &args.id).await?;
+    let mut log = client.build_log(&id, !args.no_follow).await.map_err(advise)?;
     while let Some(line) = log.next().await {
         output::line(&line?)?;
     }

@@ -14,9 +14,6 @@ pub struct CreateVolumeArgs {
     /// Size in mebibytes, or with M or G
     #[arg(long, value_name = "SIZE", value_parser = mebibytes, default_value = "256")]
     size: i64,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Creates a volume.
@@ -26,8 +23,8 @@ pub async fn create(args: CreateVolumeArgs, global: &GlobalArgs) -> anyhow::Resu
     let ask = CreateVolume { name: args.name, size_mb: Some(args.size) };
     let volume = client.create_volume(&ask).await.map_err(advise)?;
     drop(spinner);
-    if args.json {
-        output::json(&volume)?;
+    if global.is_structured() {
+        global.print(&volume)?;
     } else {
         output::line(&format!("{}  {} MiB", volume.name, volume.size_mb))?;
         eprintln!("use it with: pandastack sandbox create --volume {}", volume.name);

@@ -2,13 +2,15 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, connect::connect, many::DeleteFormat};
+use clap_complete::ArgValueCompleter;
+
+use crate::{GlobalArgs, complete, connect::connect, find::FoundKind, many::DeleteFormat};
 
 /// Arguments of `volume delete`.
 #[derive(Debug, clap::Args)]
 pub struct DeleteVolumeArgs {
-    /// Volume names
-    #[arg(required = true, value_name = "NAME")]
+    /// Volumes: names, or unique starts of them
+    #[arg(required = true, value_name = "NAME", add = ArgValueCompleter::new(complete::volumes))]
     names: Vec<String>,
     #[command(flatten)]
     form: DeleteFormat,
@@ -17,5 +19,9 @@ pub struct DeleteVolumeArgs {
 /// Deletes each volume and its data. A failure does not stop the others.
 pub async fn delete(args: DeleteVolumeArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
-    args.form.each(args.names, async |name| client.delete_volume(name).await).await
+    let delete = async |name: &str| {
+        let delete = async |name: &str| client.delete_volume(name).await.map(|()| name.to_owned());
+        FoundKind::Volume.call(&client, name, delete).await
+    };
+    args.form.each(global, args.names, delete).await
 }

@@ -2,23 +2,22 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{GlobalArgs, connect::connect, find::FoundKind, output, pick::VolumeArg};
 
 /// Arguments of `volume get`.
 #[derive(Debug, clap::Args)]
 pub struct GetVolumeArgs {
-    /// Name of the volume
-    name: String,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    volume: VolumeArg,
 }
 
 /// Shows one volume.
 pub async fn get(args: GetVolumeArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let volume = connect(global)?.get_volume(&args.name).await.map_err(advise)?;
-    if args.json {
-        output::json(&volume)?;
+    let client = connect(global)?;
+    let get = async |name: &str| client.get_volume(name).await;
+    let volume = FoundKind::Volume.call(&client, &args.volume.name, get).await?;
+    if global.is_structured() {
+        global.print(&volume)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut rows =

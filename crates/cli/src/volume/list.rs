@@ -6,7 +6,6 @@ use pandastack_client::wire::Volume;
 
 use crate::{
     GlobalArgs,
-    advice::advise,
     connect::connect,
     many::{ListFormat, TableFormat},
 };
@@ -20,10 +19,10 @@ pub struct ListVolumesArgs {
 
 /// Lists volumes.
 pub async fn list(args: ListVolumesArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let volumes = connect(global)?.volumes().await.map_err(advise)?;
+    let client = connect(global)?;
     let head = &["NAME", "SIZE", "USED BY", "CREATED"];
-    args.form
-        .print(&volumes, TableFormat { head, row, empty: "no volumes; create one with: pandastack volume create NAME" })
+    let listing = TableFormat { head, row, empty: "no volumes; create one with: pandastack volume create NAME" };
+    args.form.print(global, listing, async || client.volumes().await).await
 }
 
 fn row(volume: &Volume) -> Vec<String> {

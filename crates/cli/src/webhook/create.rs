@@ -20,18 +20,15 @@ pub struct CreateWebhookArgs {
     /// Create it disabled
     #[arg(long)]
     disabled: bool,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Subscribes a URL to events.
 pub async fn create(args: CreateWebhookArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let CreateWebhookArgs { url, events, description, disabled, json } = args;
+    let CreateWebhookArgs { url, events, description, disabled } = args;
     let ask = CreateWebhook { url, events, description, enabled: disabled.then_some(false) };
     let webhook = connect(global)?.create_webhook(&ask).await.map_err(advise)?;
-    if json {
-        output::json(&webhook)?;
+    if global.is_structured() {
+        global.print(&webhook)?;
     } else {
         output::line(&format!("{}  {}", webhook.id, webhook.secret.as_deref().unwrap_or_default()))?;
         eprintln!("the secret is shown only once; test the webhook with: pandastack webhook ping {}", webhook.id);

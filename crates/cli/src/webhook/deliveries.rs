@@ -2,20 +2,21 @@
 
 use std::process::ExitCode;
 
+use clap_complete::ArgValueCompleter;
 use pandastack_client::wire::Delivery;
 
 use crate::{
-    GlobalArgs,
-    advice::advise,
+    GlobalArgs, complete,
     connect::connect,
+    find::FoundKind,
     many::{ListFormat, TableFormat},
 };
 
 /// Arguments of `webhook deliveries`.
 #[derive(Debug, clap::Args)]
 pub struct DeliveriesArgs {
-    /// Webhook id
-    #[arg(required_unless_present = "dead_letters")]
+    /// Webhook: its id, a unique start of it, its URL or its description
+    #[arg(required_unless_present = "dead_letters", add = ArgValueCompleter::new(complete::webhooks))]
     id: Option<String>,
     /// Show only deliveries that are pending, failed (to be retried), delivered or dead
     #[arg(long, value_name = "STATUS")]
@@ -30,13 +31,16 @@ pub struct DeliveriesArgs {
 /// Lists deliveries, newest first.
 pub async fn deliveries(args: DeliveriesArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
-    let found = match &args.id {
+    let id = match &args.id {
+        Some(id) => Some(FoundKind::Webhook.find(&client, id).await?),
+        None => None,
+    };
+    let head = &["ID", "EVENT", "STATUS", "TRIES", "LAST", "CREATED"];
+    let list = async || match &id {
         Some(id) => client.deliveries(id, args.status.as_deref()).await,
         None => client.dead_letters().await,
     };
-    let found = found.map_err(advise)?;
-    let head = &["ID", "EVENT", "STATUS", "TRIES", "LAST", "CREATED"];
-    args.form.print(&found, TableFormat { head, row, empty: "no deliveries" })
+    args.form.print(global, TableFormat { head, row, empty: "no deliveries" }, list).await
 }
 
 fn row(delivery: &Delivery) -> Vec<String> {

@@ -5,23 +5,21 @@ use std::process::ExitCode;
 use pandastack_client::wire::Webhook;
 
 use super::list::state;
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{GlobalArgs, advice::advise, output, pick::WebhookArg};
 
 /// Arguments of `webhook get`.
 #[derive(Debug, clap::Args)]
 pub struct GetWebhookArgs {
-    /// Webhook id
-    id: String,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    webhook: WebhookArg,
 }
 
 /// Shows one webhook.
 pub async fn get(args: GetWebhookArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let webhook = connect(global)?.get_webhook(&args.id).await.map_err(advise)?;
-    if args.json {
-        output::json(&webhook)?;
+    let (client, id) = args.webhook.find(global).await?;
+    let webhook = client.get_webhook(&id).await.map_err(advise)?;
+    if global.is_structured() {
+        global.print(&webhook)?;
     } else {
         show(&webhook)?;
     }

@@ -6,7 +6,6 @@ use pandastack_client::wire::Webhook;
 
 use crate::{
     GlobalArgs,
-    advice::advise,
     connect::connect,
     many::{ListFormat, TableFormat},
 };
@@ -20,12 +19,10 @@ pub struct ListWebhooksArgs {
 
 /// Lists webhooks.
 pub async fn list(args: ListWebhooksArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let webhooks = connect(global)?.webhooks().await.map_err(advise)?;
+    let client = connect(global)?;
     let head = &["ID", "STATE", "EVENTS", "URL"];
-    args.form.print(
-        &webhooks,
-        TableFormat { head, row, empty: "no webhooks; create one with: pandastack webhook create URL" },
-    )
+    let listing = TableFormat { head, row, empty: "no webhooks; create one with: pandastack webhook create URL" };
+    args.form.print(global, listing, async || client.webhooks().await).await
 }
 
 fn row(webhook: &Webhook) -> Vec<String> {

@@ -2,26 +2,23 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output, spinner::Spinner};
+use crate::{GlobalArgs, advice::advise, output, pick::WebhookArg, spinner::Spinner};
 
 /// Arguments of `webhook ping`.
 #[derive(Debug, clap::Args)]
 pub struct PingArgs {
-    /// Webhook id
-    id: String,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    webhook: WebhookArg,
 }
 
 /// Sends a test event. Fails if it was not delivered.
 pub async fn ping(args: PingArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let client = connect(global)?;
+    let (client, id) = args.webhook.find(global).await?;
     let spinner = Spinner::start("waiting for the receiver");
-    let ping = client.ping_webhook(&args.id).await.map_err(advise)?;
+    let ping = client.ping_webhook(&id).await.map_err(advise)?;
     drop(spinner);
-    if args.json {
-        output::json(&ping)?;
+    if global.is_structured() {
+        global.print(&ping)?;
     } else {
         let status = ping.attempt.status.map_or_else(|| "no response".to_owned(), |status| status.to_string());
         output::line(&format!("{status}  {} ms  {}", ping.attempt.latency_ms, ping.attempt.answer.trim_end()))?;

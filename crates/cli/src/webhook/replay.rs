@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{GlobalArgs, advice::advise, connect::connect, exit::ExitReason, output};
 
 /// Arguments of `webhook replay`.
 #[derive(Debug, clap::Args)]
@@ -10,9 +10,6 @@ pub struct ReplayArgs {
     /// Delivery ids, as `webhook deliveries` lists them
     #[arg(required = true, value_name = "DELIVERY")]
     ids: Vec<String>,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Delivers each event again. A failure does not stop the others.
@@ -22,19 +19,19 @@ pub async fn replay(args: ReplayArgs, global: &GlobalArgs) -> anyhow::Result<Exi
     for id in args.ids {
         match client.replay(&id).await {
             Ok(delivery) => {
-                if !args.json {
+                if !global.is_structured() {
                     output::line(&format!("queued {id}"))?;
                 }
                 queued.push(delivery);
             }
             Err(error) => {
+                ended = ExitReason::of(&error).code();
                 eprintln!("error: {id}: {}", advise(error));
-                ended = ExitCode::FAILURE;
             }
         }
     }
-    if args.json {
-        output::json(&queued)?;
+    if global.is_structured() {
+        global.print(&queued)?;
     }
     Ok(ended)
 }

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use pandastack_client::wire::ChangeWebhook;
 
 use super::get::show;
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{GlobalArgs, advice::advise, pick::WebhookArg};
 
 /// Arguments of `webhook update`.
 #[derive(Debug, clap::Args)]
 pub struct UpdateArgs {
-    /// Webhook id
-    id: String,
+    #[command(flatten)]
+    webhook: WebhookArg,
     /// New URL that events are sent to
     #[arg(long)]
     url: Option<String>,
@@ -27,20 +27,18 @@ pub struct UpdateArgs {
     /// Disable it; waiting deliveries are kept
     #[arg(long)]
     disable: bool,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Changes a webhook.
 pub async fn update(args: UpdateArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let UpdateArgs { id, url, events, description, enable, disable, json } = args;
+    let UpdateArgs { webhook, url, events, description, enable, disable } = args;
     let events = (!events.is_empty()).then_some(events);
     let enabled = (enable || disable).then_some(enable);
     let ask = ChangeWebhook { url, events, description, enabled };
-    let webhook = connect(global)?.change_webhook(&id, &ask).await.map_err(advise)?;
-    if json {
-        output::json(&webhook)?;
+    let (client, id) = webhook.find(global).await?;
+    let webhook = client.change_webhook(&id, &ask).await.map_err(advise)?;
+    if global.is_structured() {
+        global.print(&webhook)?;
     } else {
         show(&webhook)?;
     }
