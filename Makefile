@@ -11,7 +11,7 @@ DEBUG := $(CARGO_TARGET_DIR)/debug
 GUEST_TARGET := x86_64-unknown-linux-gnu
 GUEST := $(CARGO_TARGET_DIR)/$(GUEST_TARGET)/guest/guestd
 
-.PHONY: help setup build guestd server mini demo test test-build test-deep check bench
+.PHONY: help setup build guestd server client dist mini demo test test-build test-deep check bench
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -34,6 +34,15 @@ guestd: setup
 	@install -D -m 755 $(GUEST) $(RELEASE)/pandastack-guestd
 	@install -D -m 755 $(GUEST) $(DEBUG)/pandastack-guestd
 
+# The client runs on any Linux, so it is linked statically too. A folder of its own keeps it apart from the server.
+client: setup
+	@RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-fuse-ld=mold" \
+		scripts/cargo-progress client build --package pandastack --no-default-features --release --target $(GUEST_TARGET)
+	@install -D -m 755 $(CARGO_TARGET_DIR)/$(GUEST_TARGET)/release/pandastack $(RELEASE)/pandastack-client
+
+dist: build client ## Write what people install to dist/: archives, .deb, installer, SDK packages
+	@scripts/dist
+
 mini: build ## Build a release and bake the template of the bench (kept)
 	@$(RELEASE)/pandastack template bake mini --data-dir $(PANDASTACK_DATA_DIR)
 
@@ -51,9 +60,9 @@ test-build: setup guestd ## Build what the tests need: test programs, server, ag
 	@scripts/cargo-progress tests test --workspace --no-run
 	@$(DEBUG)/pandastack template bake mini --data-dir $(PANDASTACK_DATA_DIR)
 
-test-deep: mini ## The long tests: cycles, kills, the KVM tier, fuzzing; ONLY=NAME runs a part
+test-deep: mini client ## The long tests: cycles, kills, the KVM tier, fuzzing; ONLY=NAME runs a part
 	@scripts/test-deep $(ONLY)
 
-bench: mini ## Measure; writes bench/latest.json, the table in README and docs/bench.svg
+bench: mini client ## Measure; writes bench/latest.json, the table in README and docs/bench.svg
 	@mkdir -p bench
 	@cargo run --quiet --release --package pandastack-e2e --bin bench -- bench/latest.json

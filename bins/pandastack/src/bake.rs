@@ -213,18 +213,23 @@ async fn needed_layers(place: &OpenedDataFolder) -> Result<HashSet<LayerId>> {
     layers
 }
 
-/// Finds the guest agent: at the given path, or next to this program.
+/// Where packages install the agent, seen from the folder of this program.
+const INSTALLED_AGENT: &str = "../lib/pandastack/pandastack-guestd";
+
+/// Finds the guest agent: at the given path, next to this program, or where packages install it.
 pub fn find_agent(told: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = told {
         return Ok(path.to_owned());
     }
     let program = std::env::current_exe().context("find this program")?;
     let beside = program.with_file_name("pandastack-guestd");
-    if beside.is_file() {
-        return Ok(beside);
+    for path in [&beside, &program.with_file_name(INSTALLED_AGENT)] {
+        if path.is_file() {
+            return Ok(path.clone());
+        }
     }
     bail!(
-        "the guest agent is not next to this program ({}); build it with `make build` or name it with --agent",
+        "the guest agent is not next to this program ({}); build it with `make build`, install it, or name it with --agent",
         beside.display()
     )
 }

@@ -1,19 +1,21 @@
 //! `pandastack docs configuration`: writes the reference of flags and environment variables from
-//! the definitions of the commands. A test compares it with `docs/configuration.md`.
+//! the definitions of the commands. A test compares it with `docs/configuration.md`. `docs man`
+//! writes manual pages from the same definitions.
 
-use std::{fmt::Write as _, process::ExitCode};
+use std::{fmt::Write as _, fs, path::PathBuf, process::ExitCode};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Arg, Command, Subcommand};
 
 /// Variables that have no flag.
-const VARIABLES: [(&str, &str); 8] = [
+const VARIABLES: [(&str, &str); 9] = [
     (
         "PANDASTACK_API_URL",
         "Server of the client commands; `PANDASTACK_API` is an alias. `--api-url` overrides it; it overrides the \
          configuration file",
     ),
     ("PANDASTACK_API_KEY", "API key of the client commands; by default the one in the configuration file"),
+    ("NO_COLOR", "If set, the client commands use no colours, also on a terminal"),
     ("PANDASTACK_CACHE_DIR", "Cache of root file systems between bakes; `~/.cache/pandastack` by default"),
     ("PANDASTACK_LOG", "Log level of the server, such as `info` or `pandastack_host=debug`; `warn` by default"),
     ("PANDASTACK_REGISTRY_PASSWORD", "Password for the registry of `template build --image`"),
@@ -26,12 +28,21 @@ const VARIABLES: [(&str, &str); 8] = [
 pub enum DocsCommand {
     /// Print docs/configuration.md
     Configuration,
+    /// Write a manual page for each command into a folder
+    Man {
+        /// Folder, which is created if necessary
+        folder: PathBuf,
+    },
 }
 
 impl DocsCommand {
     pub fn run(self, root: Command) -> Result<ExitCode> {
         match self {
             DocsCommand::Configuration => print!("{}", configuration(root)),
+            DocsCommand::Man { folder } => {
+                fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+                clap_mangen::generate_to(root, &folder).with_context(|| format!("write to {}", folder.display()))?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -103,7 +114,8 @@ fn code(text: &str) -> String {
     format!("`{}`", text.replace('|', "\\|"))
 }
 
-#[cfg(test)]
+// The page describes the full program.
+#[cfg(all(test, feature = "server"))]
 mod tests {
     use clap::CommandFactory;
 

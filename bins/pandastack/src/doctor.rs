@@ -116,7 +116,7 @@ fn look(data_dir: &Path) -> Vec<CheckResult> {
         what: "guest agent",
         fine: agent.is_ok(),
         found: agent.map_or_else(|error| error.to_string(), |path| path.display().to_string()),
-        fix: "make build".to_owned(),
+        fix: "make build, or install the package of the server again".to_owned(),
         warning: None,
     });
     findings.push(data_folder(data_dir));

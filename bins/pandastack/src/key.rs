@@ -69,7 +69,7 @@ impl KeyArgs {
                     token: Some(made.key.reveal().clone()),
                     ..ApiKey::default()
                 };
-                show_key(&key, &shown)
+                show_key(&shown, global)
             }
             KeyArgs::Served(command) => execute_key(command, global).await,
         }

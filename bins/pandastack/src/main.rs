@@ -1,27 +1,53 @@
-//! The binary: server, operator's tools and command line client. Contains wiring only.
+//! The binary: server, operator's tools and command line client. Contains wiring only. Without the
+//! feature `server` it is the client alone.
 
+#[cfg(feature = "server")]
 mod admin;
+#[cfg(feature = "server")]
 mod audit;
+#[cfg(feature = "server")]
 mod bake;
+#[cfg(feature = "server")]
 mod billing;
+#[cfg(not(feature = "server"))]
+mod client_only;
+#[cfg(feature = "server")]
 mod data_folder;
 mod docs;
+#[cfg(feature = "server")]
 mod doctor;
+#[cfg(feature = "server")]
 mod key;
+#[cfg(feature = "server")]
 mod mail;
+#[cfg(feature = "server")]
+mod notify;
+#[cfg(feature = "server")]
 mod progress;
+#[cfg(feature = "server")]
 mod quota;
+#[cfg(feature = "server")]
 mod stop;
+#[cfg(feature = "server")]
 mod stripe;
+#[cfg(feature = "server")]
 mod up;
+#[cfg(feature = "server")]
+mod with_server;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+#[cfg(not(feature = "server"))]
+use client_only::ServerlessCommand as LocalCommand;
+#[cfg(feature = "server")]
+use with_server::ServerCommand as LocalCommand;
+
 /// Real Linux machines for AI agents, on your own server.
 #[derive(Parser)]
 #[command(name = "pandastack", version, about, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = pandastack_cli::EXIT_CODES_HELP)]
 struct Options {
     #[command(flatten)]
     global: pandastack_cli::GlobalArgs,
@@ -31,19 +57,8 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Start the server: API, edge and host in one process
-    Up(Box<up::UpArgs>),
-    /// Create, list and delete templates
-    #[command(subcommand)]
-    Template(bake::TemplateArgs),
-    /// Create, list and revoke API keys
-    #[command(subcommand)]
-    Key(key::KeyArgs),
-    /// Administer the server: database, accounts, plans and limits, billing, audit trail
-    #[command(subcommand)]
-    Admin(admin::AdminArgs),
-    /// Check what this computer supports, what is missing, and how to fix it
-    Doctor(doctor::DoctorArgs),
+    #[command(flatten)]
+    Local(LocalCommand),
     /// Print documentation pages that are generated from the program
     #[command(subcommand, hide = true)]
     Docs(docs::DocsCommand),
@@ -51,24 +66,13 @@ enum Command {
     Client(pandastack_cli::ClientCommand),
 }
 
-impl Command {
-    /// Tells whether the command writes to a data folder. Other commands write the user's own
-    /// files and keep the user's umask.
-    fn writes_data(&self) -> bool {
-        match self {
-            Command::Up(_) | Command::Admin(_) | Command::Template(bake::TemplateArgs::Bake(_)) => true,
-            Command::Key(key) => key.writes_data(),
-            Command::Template(_) | Command::Doctor(_) | Command::Docs(_) | Command::Client(_) => false,
-        }
-    }
-}
-
 fn main() -> ExitCode {
+    #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+    pandastack_sys::lookups::use_built_in_modules();
+    pandastack_cli::answer_shell(Options::command);
     let options = Options::parse();
-    if options.command.writes_data() {
-        // Must come before the first file is made: the data folder holds users' keys, memory and
-        // disks.
-        pandastack_sys::private::close_umask();
+    if let Command::Local(local) = &options.command {
+        local.prepare();
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -79,11 +83,7 @@ fn main() -> ExitCode {
     };
     let done = runtime.block_on(async {
         match options.command {
-            Command::Up(up) => up.run().await,
-            Command::Template(template) => template.run(&options.global).await,
-            Command::Key(key) => key.run(&options.global).await,
-            Command::Admin(admin) => admin.run().await,
-            Command::Doctor(doctor) => doctor.run(),
+            Command::Local(local) => local.run(&options.global).await,
             Command::Docs(docs) => docs.run(Options::command()),
             Command::Client(command) => pandastack_cli::execute(command, &options.global, Options::command).await,
         }
@@ -92,6 +92,6 @@ fn main() -> ExitCode {
     runtime.shutdown_background();
     done.unwrap_or_else(|error| {
         eprintln!("pandastack: {error:#}");
-        ExitCode::FAILURE
+        pandastack_cli::exit_code_of(&error)
     })
 }

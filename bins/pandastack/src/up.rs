@@ -1,7 +1,9 @@
 //! `pandastack up`: runs control, edge and host in one process, from start to clean stop.
 
 mod first_key;
+mod mcp;
 mod no_host;
+mod tls;
 
 use std::{
     io::{IsTerminal as _, Write as _},
@@ -19,7 +21,7 @@ use pandastack_control::{
     JwtSettings, OidcSettings, OperatorLimit, PlanName, Plans, PostgresUrl, ProxyTrust, RateSettings, SignInSettings,
     TelemetryError, TelemetrySettings, TrustRoots, WebhookSettings, start_telemetry,
 };
-use pandastack_door::{Places, ServeSettings, serve_with};
+use pandastack_door::{Places, ServeSettings, serve_tls, with_hsts};
 use pandastack_edge::Edge;
 use pandastack_host::{Host, HostSettings, HostSetup, RecoveryReport, ShutdownMode, net::NetSettings};
 use pandastack_kit::{Scope, Secret, SystemClock, trace::SpanQueue};
@@ -34,6 +36,7 @@ use crate::{
     admin::take_staged,
     data_folder::{DEFAULT_DATA_DIR, OpenedDataFolder, warn_of_tier},
     mail::MailArgs,
+    notify,
     stop::asked_to_stop,
     stripe,
 };
@@ -115,7 +118,7 @@ pub struct UpArgs {
     #[arg(long, default_value_t = ControlSettings::default().rate.burst, value_name = "COUNT")]
     rate_burst: u32,
     /// Address of this server for people's browsers, such as https://pandastack.example.com. Links
-    /// and logins at an identity provider use it
+    /// and logins at an identity provider use it. With https the default is the certificate's name
     #[arg(long, env = "PANDASTACK_PUBLIC_URL", value_name = "URL")]
     public_url: Option<String>,
     /// Believe the last address of X-Forwarded-For, because a proxy is in front of this server
@@ -140,13 +143,17 @@ pub struct UpArgs {
     #[arg(long, env = "PANDASTACK_OIDC_ISSUER", value_name = "URL", requires = "oidc_client_id")]
     oidc_issuer: Option<String>,
     /// This server's client id at the identity provider
-    #[arg(long, env = "PANDASTACK_OIDC_CLIENT_ID", value_name = "ID", requires = "public_url")]
+    #[arg(long, env = "PANDASTACK_OIDC_CLIENT_ID", value_name = "ID")]
     oidc_client_id: Option<String>,
     /// This server's client secret at the identity provider
     #[arg(long, env = "PANDASTACK_OIDC_CLIENT_SECRET", hide_env_values = true, value_name = "SECRET")]
     oidc_client_secret: Option<String>,
     #[command(flatten)]
+    tls: tls::TlsArgs,
+    #[command(flatten)]
     mail: MailArgs,
+    #[command(flatten)]
+    mcp: mcp::McpServerArgs,
     /// Format of log lines: text, or json for programs
     #[arg(long, default_value = "text", env = "PANDASTACK_LOG_FORMAT", value_name = "text|json")]
     log_format: LogFormat,
@@ -235,7 +242,7 @@ impl UpArgs {
         let lock = place.lock()?;
         // Bind before anything starts: a port in use must not affect the machines of another
         // server.
-        let listener = self.bind().await?;
+        let doorway = self.open_door(descriptors, Some(&self.data_dir)).await?;
         let scope = Scope::new();
         // A separate scope: the tasks that supervise machines must outlive the last request,
         // because machines are closed after it.
@@ -259,7 +266,6 @@ impl UpArgs {
         driver.collect(&layers.map(|manifest| manifest.profile.runtime).collect());
         let driver: Arc<dyn Driver> = Arc::new(driver);
         let host = Arc::new(self.start_host(&place, driver, descriptors).await?);
-        let doorway = ApiListener::new(listener, descriptors);
         let served = self.serve(&place, host.clone(), &scope, doorway, &tier, spans).await;
         // Always runs, also if serving failed.
         let close = async {
@@ -299,8 +305,10 @@ impl UpArgs {
         let control = self.open_control(&state, host.clone(), scope, (&doorway, spans)).await?;
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         self.announce(place, &key, &format!("{} ({})", tier.tier, tier.reason), &doorway)?;
-        self.start_serving(&control, host, scope, doorway);
+        self.start_serving(&control, host, scope, doorway)?;
+        notify::ready(scope);
         asked_to_stop().await;
+        notify::stopping();
         tell("stopping; press Ctrl-C again to stop at once");
         Ok(control)
     }
@@ -314,10 +322,11 @@ impl UpArgs {
         (doorway, spans): (&ApiListener, Option<SpanQueue>),
     ) -> Result<Control> {
         let (images, billing) = (self.image_settings()?, stripe::settings()?);
-        let mail = self.mail.settings(self.public_url.as_deref())?;
+        let mail = self.mail.settings(doorway.public_url.as_deref())?;
         let control = Control::open(state, host, scope.clone(), Arc::new(SystemClock)).await?;
         let control = control.with_settings(self.control_settings()?);
-        let control = control.with_sign_in(self.sign_in_settings()?).context("set up logins")?;
+        let control =
+            control.with_sign_in(self.sign_in_settings(doorway.public_url.as_deref())?).context("set up logins")?;
         let reach = if self.webhook_allow_private { AddressPolicy::Private } else { AddressPolicy::Public };
         let control = control.with_webhooks(WebhookSettings { reach, ..WebhookSettings::default() });
         let connections = doorway.places.clone();
@@ -334,12 +343,41 @@ impl UpArgs {
     }
 
     /// Starts to answer requests.
-    fn start_serving(&self, control: &Control, host: Arc<dyn HostPort>, scope: &Scope, doorway: ApiListener) {
+    fn start_serving(
+        &self,
+        control: &Control,
+        host: Arc<dyn HostPort>,
+        scope: &Scope,
+        doorway: ApiListener,
+    ) -> Result<()> {
+        let url = doorway.url()?;
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
         let edge = edge.with_previews(self.preview_suffix.clone()).with_connections(doorway.places);
-        let app =
-            edge.before(control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes)))));
-        scope.start("serve", serve_with(doorway.listener, app, scope.clone(), doorway.settings));
+        let app = control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes))));
+        let (public_url, issuer) = (doorway.public_url.as_deref(), self.jwt_issuer.as_deref());
+        let app = self.mcp.add_to(app, control, public_url, issuer);
+        // Not for previews: their host names are the tenants'.
+        let (app, tls) = match doorway.https {
+            Some(https) => (with_hsts(app, https.hsts_max_age), Some(https.start(&url, doorway.settings, scope)?)),
+            None => (app, None),
+        };
+        let app = edge.before(app);
+        scope.start("serve", serve_tls(doorway.listener, tls, app, scope.clone(), doorway.settings));
+        Ok(())
+    }
+
+    /// Binds the listener of the API and loads its certificates.
+    async fn open_door(&self, descriptors: u64, data_dir: Option<&Path>) -> Result<ApiListener> {
+        let https = self.tls.prepare(self.listen, data_dir).await?;
+        let listener = self.bind().await?;
+        let settings = ServeSettings::within(descriptors);
+        let port = listener.local_addr()?.port();
+        let by_name = || https.as_ref().and_then(|https| https.public_url(port));
+        let public_url = self.public_url.clone().or_else(by_name);
+        if let Some(https) = &https {
+            https.warn(public_url.as_deref(), &self.preview_suffix.to_string());
+        }
+        Ok(ApiListener { listener, places: settings.places(), settings, descriptors, https, public_url })
     }
 
     /// Binds the listener of the API.
@@ -381,7 +419,7 @@ impl UpArgs {
         })
     }
 
-    fn sign_in_settings(&self) -> Result<SignInSettings> {
+    fn sign_in_settings(&self, public_url: Option<&str>) -> Result<SignInSettings> {
         let jwt = self.jwks_url.clone().map(|jwks_url| JwtSettings {
             jwks_url,
             issuer: self.jwt_issuer.clone(),
@@ -390,7 +428,10 @@ impl UpArgs {
         if jwt.is_some() && self.jwt_audience.is_none() {
             tell("WARNING: no --jwt-audience: tokens that the provider made for other clients are accepted too");
         }
-        let oidc = match (&self.oidc_issuer, &self.oidc_client_id, &self.public_url) {
+        if self.oidc_client_id.is_some() && public_url.is_none() {
+            bail!("--oidc-client-id needs the address of this server: set --public-url");
+        }
+        let oidc = match (&self.oidc_issuer, &self.oidc_client_id, public_url) {
             (Some(issuer), Some(client_id), Some(base)) => Some(OidcSettings {
                 issuer: issuer.clone(),
                 client_id: client_id.clone(),
@@ -401,7 +442,7 @@ impl UpArgs {
             _ => None,
         };
         let proxy = if self.behind_proxy { ProxyTrust::Last } else { ProxyTrust::None };
-        let (dashboard_url, mode) = (self.public_url.clone(), self.auth_mode.into());
+        let (dashboard_url, mode) = (public_url.map(str::to_owned), self.auth_mode.into());
         Ok(SignInSettings { jwt, oidc, dashboard_url, proxy, mode, ..SignInSettings::default() })
     }
 
@@ -502,11 +543,15 @@ impl UpArgs {
 
     fn announce(&self, place: &OpenedDataFolder, key: &BootstrapKey, tier: &str, doorway: &ApiListener) -> Result<()> {
         let address = doorway.listener.local_addr()?;
-        let url = format!("http://{address}");
+        let url = doorway.url()?;
         let mut out = std::io::stdout().lock();
         writeln!(out, "pandastack {} on {url}", env!("CARGO_PKG_VERSION"))?;
         writeln!(out, "  isolation  {tier}")?;
-        writeln!(out, "  previews   http://PORT-SANDBOX.{}:{}", self.preview_suffix, address.port())?;
+        let scheme = doorway.scheme();
+        writeln!(out, "  previews   {scheme}://PORT-SANDBOX.{}:{}", self.preview_suffix, address.port())?;
+        if let Some(https) = &doorway.https {
+            writeln!(out, "  https      {}", https.summary())?;
+        }
         writeln!(out, "  data       {}", place.data_dir.display())?;
         let (connections, descriptors) = (doorway.settings.connections_max, doorway.descriptors);
         writeln!(out, "  limits     {connections} connections at once, of {descriptors} open files")?;
@@ -546,19 +591,29 @@ impl UpArgs {
     }
 }
 
-/// The listener of the API and its connection limits.
+/// The listener of the API, its connection limits and its certificates.
 struct ApiListener {
     listener: TcpListener,
     settings: ServeSettings,
     places: Places,
     /// Most files that this process may open.
     descriptors: u64,
+    https: Option<tls::HttpsSetup>,
+    /// The address for people, if it is known.
+    public_url: Option<String>,
 }
 
 impl ApiListener {
-    fn new(listener: TcpListener, descriptors: u64) -> Self {
-        let settings = ServeSettings::within(descriptors);
-        Self { listener, places: settings.places(), settings, descriptors }
+    fn scheme(&self) -> &'static str {
+        if self.https.is_some() { "https" } else { "http" }
+    }
+
+    /// The address for clients on this computer. With https it must be the certificate's name.
+    fn url(&self) -> Result<String> {
+        match (&self.https, &self.public_url) {
+            (Some(_), Some(url)) => Ok(url.trim_end_matches('/').to_owned()),
+            _ => Ok(format!("{}://{}", self.scheme(), self.listener.local_addr()?)),
+        }
     }
 }
 

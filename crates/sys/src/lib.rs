@@ -9,6 +9,8 @@ pub mod filter;
 pub mod init;
 pub mod interface;
 pub mod jail;
+#[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+pub mod lookups;
 pub mod mounts;
 pub mod netns;
 pub mod nflog;

@@ -9,12 +9,12 @@ use pandastack_kit::{Scope, trace::SpanQueue};
 use pandastack_wire_fleet::{HostPort, NoHost};
 
 use super::{ApiListener, CLOSE_DEADLINE, UpArgs, tell};
-use crate::stop::asked_to_stop;
+use crate::{notify, stop::asked_to_stop};
 
 impl UpArgs {
     /// Runs the server without a host, from start to clean stop.
     pub(super) async fn run_without_host(self, descriptors: u64) -> Result<ExitCode> {
-        let (telemetry, doorway) = (self.telemetry()?, ApiListener::new(self.bind().await?, descriptors));
+        let (telemetry, doorway) = (self.telemetry()?, self.open_door(descriptors, None).await?);
         let (scope, collecting) = (Scope::new(), Scope::new());
         let spans = telemetry.map(|settings| start_telemetry(settings, &collecting));
         let served = self.serve_without_host(&scope, doorway, spans).await;
@@ -45,17 +45,19 @@ impl UpArgs {
         let host: Arc<dyn HostPort> = Arc::new(NoHost::default());
         // The server with the host makes the first key, so that two starts do not make two.
         let control = self.open_control(&place, host.clone(), scope, (&doorway, spans)).await?;
-        let address = doorway.listener.local_addr()?;
+        let url = doorway.url()?;
         let (connections, descriptors) = (doorway.settings.connections_max, doorway.descriptors);
-        self.start_serving(&control, host, scope, doorway);
+        self.start_serving(&control, host, scope, doorway)?;
         let mut out = std::io::stdout().lock();
-        writeln!(out, "pandastack {} on http://{address}", env!("CARGO_PKG_VERSION"))?;
+        writeln!(out, "pandastack {} on {url}", env!("CARGO_PKG_VERSION"))?;
         writeln!(out, "  host       none; requests that need one are answered 503 host.none")?;
         writeln!(out, "  data       {shown}")?;
         writeln!(out, "  limits     {connections} connections at once, of {descriptors} open files")?;
         writeln!(out, "  ready; stop with Ctrl-C")?;
         drop(out);
+        notify::ready(scope);
         asked_to_stop().await;
+        notify::stopping();
         tell("stopping; press Ctrl-C again to stop at once");
         Ok(control)
     }
