@@ -85,7 +85,7 @@ fn sources(sdk: &str) -> (PathBuf, Vec<PathBuf>) {
     (source, files)
 }
 
-fn gather(folder: &Path, files: &mut Vec<PathBuf>) {
+pub(crate) fn gather(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -97,7 +97,7 @@ fn gather(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-fn digest(source: &Path, files: &[PathBuf]) -> String {
+pub(crate) fn digest(source: &Path, files: &[PathBuf]) -> String {
     let mut digest = Sha256::new();
     for file in files {
         digest.update(file.strip_prefix(source).unwrap().to_str().unwrap());
@@ -107,7 +107,7 @@ fn digest(source: &Path, files: &[PathBuf]) -> String {
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn copy(source: &Path, files: &[PathBuf], target: &Path) {
+pub(crate) fn copy(source: &Path, files: &[PathBuf], target: &Path) {
     for file in files {
         let place = target.join(file.strip_prefix(source).unwrap());
         fs::create_dir_all(place.parent().unwrap()).unwrap();

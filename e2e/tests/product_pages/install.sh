@@ -1,0 +1,1 @@
+curl -sSL pandastack.ai/install | sh
