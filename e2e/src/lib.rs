@@ -1,7 +1,9 @@
 //! Tests against built binaries and real machines are in `tests/`, their programs in `src/bin`.
 //! This file has helpers that several tests share.
 
+pub mod cookbook;
 mod door;
+pub mod fresh_root;
 pub mod own_sdk;
 pub mod published;
 pub mod registry;

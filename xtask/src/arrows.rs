@@ -24,6 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dial", &["kit"]),
     ("image", &["dial", "dockerfile", "kit"]),
     ("billing", &["kit"]),
+    ("tls", &["dial", "kit"]),
     ("identity", &["dial", "kit"]),
     ("mail", &["kit"]),
     (
@@ -43,8 +44,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "mail",
         ],
     ),
-    ("cli", &["client", "kit", "wire-public"]),
-    ("mcp", &["client", "kit"]),
+    ("mcp", &["client", "door", "wire-fleet", "model", "kit"]),
+    ("cli", &["client", "mcp", "kit", "wire-public"]),
 ];
 
 /// Rooms that may import anything except a binary.

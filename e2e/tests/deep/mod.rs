@@ -2,7 +2,10 @@
 //! live sandbox. `make test-deep` runs these; `make test` skips every test in a module called
 //! `deep`.
 
+mod browser;
 mod crash;
 mod cycles;
+mod install;
+mod interpreter;
 mod kvm_tier;
 mod living;
