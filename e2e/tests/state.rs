@@ -106,44 +106,6 @@ async fn a_fork_has_its_parents_memory_and_files_and_goes_its_own_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_sleeps_in_a_row_lose_nothing() {
-    with_bed(
-        settings(),
-        |net| net,
-        async |bed| {
-            let id = bed.create().await.unwrap();
-            assert_eq!(bed.out(id, COUNTER).await, "1");
-            let (host, machine) = (bed.out(id, "hostname").await, bed.out(id, "cat /etc/machine-id").await);
-            bed.host.open_code(id, &"one".parse().unwrap(), CodeLanguage::Python).await.unwrap();
-            cell(bed, id, "rounds = []").await;
-            for round in 1..=10_u64 {
-                bed.out(id, &format!("echo {round} >> /root/rounds; echo {round} > /dev/shm/round")).await;
-                bed.host.sleep(id).await.unwrap();
-                assert_eq!(state(bed, id).await, SandboxState::Asleep);
-                assert_eq!(bed.host.machine_pid(id).await, None, "a sleeper has no machine");
-                // Any use wakes it.
-                assert_eq!(bed.out(id, "cat /dev/shm/round").await, round.to_string());
-                // Alternates: the first use must wake it completely.
-                let counted = if round % 2 == 0 { count(bed, id).await } else { count_from_outside(bed, id).await };
-                assert_eq!(counted, round + 1);
-                let grown = cell(bed, id, &format!("rounds.append({round}); print(len(rounds), sum(rounds))")).await;
-                assert_eq!(grown, format!("{round} {}", round * (round + 1) / 2));
-            }
-            // A connection alone wakes it too.
-            bed.host.sleep(id).await.unwrap();
-            assert_eq!(count_from_outside(bed, id).await, 12);
-            let rounds: Vec<String> = (1..=10).map(|round| round.to_string()).collect();
-            assert_eq!(bed.out(id, "cat /root/rounds").await, rounds.join("\n"));
-            assert_eq!(bed.out(id, "hostname").await, host);
-            assert_eq!(bed.out(id, "cat /etc/machine-id").await, machine);
-            let report = bed.host.audit().await.unwrap();
-            assert_eq!((report.leaks.len(), report.layers), (0, 2), "the template and the last sleep: {report:?}");
-        },
-    )
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_outlives_its_sandbox_and_its_last_user_takes_it_along() {
     with_bed(
         settings(),
@@ -285,4 +247,48 @@ async fn a_fork_of_much_changed_memory_is_equal_to_its_source() {
         },
     )
     .await;
+}
+
+/// One after the other.
+mod deep {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn ten_sleeps_in_a_row_lose_nothing() {
+        with_bed(
+            settings(),
+            |net| net,
+            async |bed| {
+                let id = bed.create().await.unwrap();
+                assert_eq!(bed.out(id, COUNTER).await, "1");
+                let (host, machine) = (bed.out(id, "hostname").await, bed.out(id, "cat /etc/machine-id").await);
+                bed.host.open_code(id, &"one".parse().unwrap(), CodeLanguage::Python).await.unwrap();
+                cell(bed, id, "rounds = []").await;
+                for round in 1..=10_u64 {
+                    bed.out(id, &format!("echo {round} >> /root/rounds; echo {round} > /dev/shm/round")).await;
+                    bed.host.sleep(id).await.unwrap();
+                    assert_eq!(state(bed, id).await, SandboxState::Asleep);
+                    assert_eq!(bed.host.machine_pid(id).await, None, "a sleeper has no machine");
+                    // Any use wakes it.
+                    assert_eq!(bed.out(id, "cat /dev/shm/round").await, round.to_string());
+                    // Alternates: the first use must wake it completely.
+                    let counted = if round % 2 == 0 { count(bed, id).await } else { count_from_outside(bed, id).await };
+                    assert_eq!(counted, round + 1);
+                    let grown =
+                        cell(bed, id, &format!("rounds.append({round}); print(len(rounds), sum(rounds))")).await;
+                    assert_eq!(grown, format!("{round} {}", round * (round + 1) / 2));
+                }
+                // A connection alone wakes it too.
+                bed.host.sleep(id).await.unwrap();
+                assert_eq!(count_from_outside(bed, id).await, 12);
+                let rounds: Vec<String> = (1..=10).map(|round| round.to_string()).collect();
+                assert_eq!(bed.out(id, "cat /root/rounds").await, rounds.join("\n"));
+                assert_eq!(bed.out(id, "hostname").await, host);
+                assert_eq!(bed.out(id, "cat /etc/machine-id").await, machine);
+                let report = bed.host.audit().await.unwrap();
+                assert_eq!((report.leaks.len(), report.layers), (0, 2), "the template and the last sleep: {report:?}");
+            },
+        )
+        .await;
+    }
 }

@@ -214,51 +214,6 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-#[tokio::test]
-async fn certificates_come_from_an_acme_server_are_renewed_and_kept() {
-    let (folder, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let plain = free_port();
-    let mut acme = Pebble::start(folder.path(), plain).await;
-    let (directory, ca, hook) = (acme.directory(), acme.ca(), acme.hook());
-    let plain = format!("127.0.0.1:{plain}");
-    let flags = ["--acme-domain", "api.pebble.test", "--acme-domain", "*.box.pebble.test", "--http-redirect", &plain];
-    let server = ["--acme-directory", &directory, "--acme-ca", &ca, "--acme-dns-hook", &hook];
-    let more = ["--preview-suffix", "box.pebble.test", "--standby", "0", "--blanks", "0"];
-    let flags = [&flags[..], &server, &more].concat();
-    let mut first = TestServer::start(data.path(), &flags).unwrap();
-    let (port, roots) = (port_of(&first), acme.roots().await);
-    assert_eq!(first.url, format!("https://api.pebble.test:{port}"));
-    let names = ["api.pebble.test", "3000-x.box.pebble.test"];
-    let mut served = Vec::new();
-    for name in names {
-        let ready = async || certificate(port, name, &roots).await.ok();
-        served.push(wait_for(&format!("a certificate for {name}; {}", first.said()), PATIENCE, ready).await);
-    }
-    assert_ne!(served[0], served[1], "each domain has its own");
-    for (name, old) in names.iter().zip(&mut served) {
-        let before = old.clone();
-        let renewed = async || certificate(port, name, &roots).await.ok().filter(|now| *now != before);
-        *old = wait_for("the renewed certificate", PATIENCE, renewed).await;
-    }
-    let calls = fs::read_to_string(folder.path().join("calls")).unwrap();
-    let counted = |action: &str| calls.lines().filter(|line| line.starts_with(action)).count();
-    assert!(counted("present box.pebble.test _acme-challenge.box.pebble.test ") >= 2, "{calls}");
-    assert_eq!(counted("present"), counted("cleanup"), "{calls}");
-    let challenge = curl(&[&format!("http://{plain}/.well-known/acme-challenge/x")]);
-    assert!(challenge.starts_with("HTTP/1.1 404 "), "{challenge}");
-
-    // The next start needs no ACME server.
-    acme.stop();
-    assert_eq!(first.stop().unwrap(), Some(0));
-    let second = TestServer::start(data.path(), &flags).unwrap();
-    let kept = issued_by(port_of(&second), names[0]).await.unwrap();
-    assert!(kept.contains("Pebble"), "{kept}");
-    let failed = async || second.said().contains("no new certificate for").then_some(());
-    wait_for("the failed renewal", PATIENCE, failed).await;
-    assert!(issued_by(port_of(&second), names[0]).await.is_ok(), "the old one is still served");
-    private(&data.path().join("acme"));
-}
-
 /// Checks that only their owner may read the files below a folder.
 fn private(folder: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
@@ -269,5 +224,56 @@ fn private(folder: &Path) {
         if path.is_dir() {
             private(&path);
         }
+    }
+}
+
+/// Waits for a renewal.
+mod deep {
+    use super::*;
+
+    #[tokio::test]
+    async fn certificates_come_from_an_acme_server_are_renewed_and_kept() {
+        let (folder, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let plain = free_port();
+        let mut acme = Pebble::start(folder.path(), plain).await;
+        let (directory, ca, hook) = (acme.directory(), acme.ca(), acme.hook());
+        let plain = format!("127.0.0.1:{plain}");
+        let flags =
+            ["--acme-domain", "api.pebble.test", "--acme-domain", "*.box.pebble.test", "--http-redirect", &plain];
+        let server = ["--acme-directory", &directory, "--acme-ca", &ca, "--acme-dns-hook", &hook];
+        let more = ["--preview-suffix", "box.pebble.test", "--standby", "0", "--blanks", "0"];
+        let flags = [&flags[..], &server, &more].concat();
+        let mut first = TestServer::start(data.path(), &flags).unwrap();
+        let (port, roots) = (port_of(&first), acme.roots().await);
+        assert_eq!(first.url, format!("https://api.pebble.test:{port}"));
+        let names = ["api.pebble.test", "3000-x.box.pebble.test"];
+        let mut served = Vec::new();
+        for name in names {
+            let ready = async || certificate(port, name, &roots).await.ok();
+            served.push(wait_for(&format!("a certificate for {name}; {}", first.said()), PATIENCE, ready).await);
+        }
+        assert_ne!(served[0], served[1], "each domain has its own");
+        for (name, old) in names.iter().zip(&mut served) {
+            let before = old.clone();
+            let renewed = async || certificate(port, name, &roots).await.ok().filter(|now| *now != before);
+            *old = wait_for("the renewed certificate", PATIENCE, renewed).await;
+        }
+        let calls = fs::read_to_string(folder.path().join("calls")).unwrap();
+        let counted = |action: &str| calls.lines().filter(|line| line.starts_with(action)).count();
+        assert!(counted("present box.pebble.test _acme-challenge.box.pebble.test ") >= 2, "{calls}");
+        assert_eq!(counted("present"), counted("cleanup"), "{calls}");
+        let challenge = curl(&[&format!("http://{plain}/.well-known/acme-challenge/x")]);
+        assert!(challenge.starts_with("HTTP/1.1 404 "), "{challenge}");
+
+        // The next start needs no ACME server.
+        acme.stop();
+        assert_eq!(first.stop().unwrap(), Some(0));
+        let second = TestServer::start(data.path(), &flags).unwrap();
+        let kept = issued_by(port_of(&second), names[0]).await.unwrap();
+        assert!(kept.contains("Pebble"), "{kept}");
+        let failed = async || second.said().contains("no new certificate for").then_some(());
+        wait_for("the failed renewal", PATIENCE, failed).await;
+        assert!(issued_by(port_of(&second), names[0]).await.is_ok(), "the old one is still served");
+        private(&data.path().join("acme"));
     }
 }

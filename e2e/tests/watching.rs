@@ -217,27 +217,6 @@ else:
 print("sdk: ok")
 "#;
 
-#[test]
-fn the_published_python_sdk_follows_a_console() {
-    let python = environment();
-    let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &[]).unwrap();
-    let home = tempfile::tempdir().unwrap();
-    let output = Command::new(python)
-        .args(["-c", SCRIPT])
-        .env("PANDASTACK_API", &server.url)
-        .env("PANDASTACK_API_KEY", &server.key)
-        .env("HOME", home.path())
-        // A proxy must not be used for a server on loopback.
-        .env("NO_PROXY", "*")
-        .env("PYTHONIOENCODING", "utf-8")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && out.contains("sdk: ok"), "{out}{err}\nserver: {}", server.said());
-}
-
 /// Finds the Python environment that the other test of this SDK caches, or makes it.
 fn environment() -> PathBuf {
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
@@ -317,4 +296,30 @@ fn shown(server: &TestServer, words: &[&str]) -> String {
     let output = cli(server, words).output().unwrap();
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// Waits as long as the client does.
+mod deep {
+    use super::*;
+
+    #[test]
+    fn the_published_python_sdk_follows_a_console() {
+        let python = environment();
+        let data = DataFolder::with_templates().unwrap();
+        let server = TestServer::start(data.path(), &[]).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let output = Command::new(python)
+            .args(["-c", SCRIPT])
+            .env("PANDASTACK_API", &server.url)
+            .env("PANDASTACK_API_KEY", &server.key)
+            .env("HOME", home.path())
+            // A proxy must not be used for a server on loopback.
+            .env("NO_PROXY", "*")
+            .env("PYTHONIOENCODING", "utf-8")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && out.contains("sdk: ok"), "{out}{err}\nserver: {}", server.said());
+    }
 }

@@ -38,27 +38,6 @@ async fn family(bed: &Bed, parent: SandboxId, children: usize) -> Vec<SandboxId>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn eight_siblings_draw_nothing_equal_from_the_kernel() {
-    with_resident(async |bed, parent| {
-        let family = family(bed, parent, 8).await;
-        for expression in KERNELS {
-            all_differ(expression, &ask_all(bed, &family, expression).await);
-        }
-        // OpenSSL detects a new process by its id.
-        let drawn = ask_all(bed, &family, "in_a_child(client_random)").await;
-        all_differ("a TLS client's random in a child of a seeded process", &drawn);
-        let drawn = futures_util::future::join_all(family.iter().map(|id| run(bed, *id, python(FRESH)))).await;
-        let drawn: Vec<Vec<String>> = drawn.iter().map(|ran| ran.out().lines().map(str::to_owned).collect()).collect();
-        assert!(drawn.iter().all(|lines| lines.len() == 8), "{drawn:?}");
-        for line in 0..8 {
-            let values: Vec<String> = drawn.iter().map(|lines| lines[line].clone()).collect();
-            all_differ(&format!("line {line} of a new process"), &values);
-        }
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn what_was_seeded_before_a_fork_goes_on_alike_until_it_seeds_anew() {
     with_resident(async |bed, parent| {
         let family = family(bed, parent, 3).await;
@@ -110,4 +89,31 @@ async fn the_generation_file_changes_with_every_life_and_with_nothing_else() {
         assert_eq!(bed.out(parent, nobody).await, ask(bed, parent, "generation()").await);
     })
     .await;
+}
+
+/// Eight machines at once.
+mod deep {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn eight_siblings_draw_nothing_equal_from_the_kernel() {
+        with_resident(async |bed, parent| {
+            let family = family(bed, parent, 8).await;
+            for expression in KERNELS {
+                all_differ(expression, &ask_all(bed, &family, expression).await);
+            }
+            // OpenSSL detects a new process by its id.
+            let drawn = ask_all(bed, &family, "in_a_child(client_random)").await;
+            all_differ("a TLS client's random in a child of a seeded process", &drawn);
+            let drawn = futures_util::future::join_all(family.iter().map(|id| run(bed, *id, python(FRESH)))).await;
+            let drawn: Vec<Vec<String>> =
+                drawn.iter().map(|ran| ran.out().lines().map(str::to_owned).collect()).collect();
+            assert!(drawn.iter().all(|lines| lines.len() == 8), "{drawn:?}");
+            for line in 0..8 {
+                let values: Vec<String> = drawn.iter().map(|lines| lines[line].clone()).collect();
+                all_differ(&format!("line {line} of a new process"), &values);
+            }
+        })
+        .await;
+    }
 }

@@ -158,11 +158,6 @@ async fn any_write_of_a_create_may_fail() {
 }
 
 #[tokio::test]
-async fn any_write_of_a_fork_may_fail() {
-    check(Operation::Fork, 9).await;
-}
-
-#[tokio::test]
 async fn any_write_of_a_seal_may_fail() {
     check(Operation::Seal, 2).await;
 }
@@ -193,26 +188,6 @@ async fn any_write_of_a_removal_may_fail() {
 }
 
 #[tokio::test]
-async fn any_write_of_the_removal_of_a_sleeper_may_fail() {
-    check(Operation::RemoveSleeper, 2).await;
-}
-
-#[tokio::test]
-async fn any_write_of_a_create_with_a_volume_may_fail() {
-    check(Operation::CreateWithVolume, 5).await;
-}
-
-#[tokio::test]
-async fn any_write_of_a_paused_ones_sleep_may_fail() {
-    check(Operation::SleepPaused, 3).await;
-}
-
-#[tokio::test]
-async fn any_write_of_a_writers_wake_may_fail() {
-    check(Operation::WakeWriter, 5).await;
-}
-
-#[tokio::test]
 async fn any_write_of_new_rules_may_fail() {
     check(Operation::SetEgress, 1).await;
 }
@@ -220,11 +195,6 @@ async fn any_write_of_new_rules_may_fail() {
 #[tokio::test]
 async fn any_write_of_new_terms_may_fail() {
     check(Operation::SetLifecycle, 1).await;
-}
-
-#[tokio::test]
-async fn any_write_of_a_writers_removal_may_fail() {
-    check(Operation::RemoveWithVolume, 4).await;
 }
 
 #[tokio::test]
@@ -256,4 +226,39 @@ async fn a_removal_after_a_refused_one_waits_for_no_wake() {
     assert_eq!(woken.unwrap_err().code, "sandbox.not_found");
     comes_clean(&bed).await;
     bed.host.close().await;
+}
+
+/// The same for operations with more writes.
+mod deep {
+    use super::*;
+
+    #[tokio::test]
+    async fn any_write_of_a_fork_may_fail() {
+        check(Operation::Fork, 9).await;
+    }
+
+    #[tokio::test]
+    async fn any_write_of_a_create_with_a_volume_may_fail() {
+        check(Operation::CreateWithVolume, 5).await;
+    }
+
+    #[tokio::test]
+    async fn any_write_of_a_writers_wake_may_fail() {
+        check(Operation::WakeWriter, 5).await;
+    }
+
+    #[tokio::test]
+    async fn any_write_of_a_writers_removal_may_fail() {
+        check(Operation::RemoveWithVolume, 4).await;
+    }
+
+    #[tokio::test]
+    async fn any_write_of_a_paused_ones_sleep_may_fail() {
+        check(Operation::SleepPaused, 3).await;
+    }
+
+    #[tokio::test]
+    async fn any_write_of_the_removal_of_a_sleeper_may_fail() {
+        check(Operation::RemoveSleeper, 2).await;
+    }
 }
