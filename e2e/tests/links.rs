@@ -235,20 +235,31 @@ async fn forks_and_wakes_go_on_with_the_link_of_their_source() {
         async |bed| {
             let source = bed.create().await.unwrap();
             let mut cat = start(bed, source, ExecParams { stdin: true, ..exec_shell("cat") }).await.unwrap();
-            let of_source = with_spare(bed, source).await;
-            let child = bed.fork(source, 1).await.unwrap()[0];
-            let of_child = connections(bed.host.machine_pid(child).await.unwrap());
-            assert!(goes_on(&of_child, &of_source), "{of_child:?} of {of_source:?}");
-            assert_eq!(connections(bed.host.machine_pid(source).await.unwrap()), of_source, "the source keeps its own");
+            let forked = async || {
+                let of_source = with_spare(bed, source).await;
+                let child = bed.fork(source, 1).await.unwrap()[0];
+                let of_child = connections(bed.host.machine_pid(child).await.unwrap());
+                let still = connections(bed.host.machine_pid(source).await.unwrap());
+                assert!(!still.is_disjoint(&of_source), "the source keeps its own: {still:?} of {of_source:?}");
+                if !goes_on(&of_child, &of_source) {
+                    bed.host.remove(child).await.unwrap();
+                    return None;
+                }
+                Some(child)
+            };
+            let child = wait_for("a fork that goes on with a link of its source", PATIENCE, forked).await;
             cat.control.send(ExecControl::Stdin(Bytes::from_static(b"still here\n"))).await.unwrap();
             assert_eq!(read_until(&mut cat, "here\n").await, "still here\n");
             assert_eq!(bed.sh(child, "cat /proc/[0-9]*/comm 2>/dev/null | grep -c '^cat$'").await.unwrap().0, "2\n");
 
-            let before = with_spare(bed, child).await;
-            bed.host.sleep(child).await.unwrap();
-            assert_eq!(bed.sh(child, "echo awake").await.unwrap().0, "awake\n");
-            let after = connections(bed.host.machine_pid(child).await.unwrap());
-            assert!(goes_on(&after, &before), "{after:?} of {before:?}");
+            let woken = async || {
+                let before = with_spare(bed, child).await;
+                bed.host.sleep(child).await.unwrap();
+                assert_eq!(bed.sh(child, "echo awake").await.unwrap().0, "awake\n");
+                let after = connections(bed.host.machine_pid(child).await.unwrap());
+                goes_on(&after, &before).then_some(())
+            };
+            wait_for("a wake that goes on with a link", PATIENCE, woken).await;
             assert_eq!(bed.sh(child, "cat /proc/[0-9]*/comm 2>/dev/null | grep -c '^cat$'").await.unwrap().0, "2\n");
         },
     )
@@ -265,7 +276,9 @@ fn goes_on(copy: &BTreeSet<(Ipv4Addr, u16)>, source: &BTreeSet<(Ipv4Addr, u16)>)
     !copy.is_disjoint(source)
 }
 
-/// Waits for a sandbox's spare connection, and returns the host's ends of all.
+/// Waits for a sandbox's spare connection, and returns the host's ends of all. Its handshake may
+/// still be under way: a seal on a busy machine does not wait for that, and the copy dials. So the
+/// caller tries again.
 async fn with_spare(bed: &Bed, id: SandboxId) -> BTreeSet<(Ipv4Addr, u16)> {
     let pid = bed.host.machine_pid(id).await.unwrap();
     let both = async || Some(connections(pid)).filter(|open| open.len() == 2);
