@@ -103,6 +103,9 @@ pub struct CodeWarm {
     /// Longest time that the code may run.
     #[n(2)]
     pub deadline_ms: u64,
+    /// What a rehearsal runs: a short program that does what first cells do.
+    #[n(3)]
+    pub rehearsal: Option<String>,
 }
 
 /// A session as the guest knows it.

@@ -260,9 +260,18 @@ fn code() -> Vec<(String, Frame)> {
 
 /// Warm kernels.
 fn fourth() -> Vec<(String, Frame)> {
-    let warm = CodeWarm { language: KernelLanguage::Python, code: "import os".into(), deadline_ms: 300_000 };
+    let warm =
+        CodeWarm { language: KernelLanguage::Python, code: "import os".into(), deadline_ms: 300_000, rehearsal: None };
+    let rehearsed = CodeWarm { rehearsal: Some("os.getpid()".into()), ..warm.clone() };
     let once = StartProcess { warm: Some(KernelLanguage::Python), ..full_start() };
-    vec![("code warm".to_owned(), warm.frame(6)), ("start in a warm kernel".to_owned(), once.frame(2))]
+    let rehearse = Frame::new(6, FrameKind::CodeRehearse, vec![]);
+    let named = [
+        ("code warm", warm.frame(6)),
+        ("code warm with a rehearsal", rehearsed.frame(6)),
+        ("code rehearse", rehearse),
+        ("start in a warm kernel", once.frame(2)),
+    ];
+    named.map(|(name, frame)| (name.to_owned(), frame)).to_vec()
 }
 
 fn samples() -> Vec<(String, Frame)> {

@@ -29,7 +29,7 @@ use crate::{
     session::{AgentChannel, EarlyEnd, GuestFault},
 };
 use session::{FinishedCell, KernelSession, gone};
-pub(crate) use warm::{WarmKernels, keep_warm, run_once};
+pub(crate) use warm::{WarmKernels, keep_warm, rehearse, run_once};
 
 /// Every session of the guest, oldest first.
 #[derive(Default)]

@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use super::{
     control::CellRequest,
     kernel::{Kernel, KernelError, command},
+    session::KernelSession,
 };
 use crate::{
     Agent, boot,
@@ -54,6 +55,8 @@ pub(crate) struct WarmKernels {
 struct WarmKernel {
     language: KernelLanguage,
     code: String,
+    /// What a rehearsal runs.
+    rehearsal: String,
     deadline: Duration,
     ready: Mutex<Option<ReadyKernel>>,
     failures: Cell<u32>,
@@ -68,32 +71,62 @@ struct ReadyKernel {
     /// The guest's life and clock at its start.
     birth: u64,
     started_ns: u64,
+    /// A copy that a rehearsal has made, for the next session.
+    spare: Option<SpareCopy>,
+}
+
+/// A copy of a warm kernel that waits for its session.
+struct SpareCopy {
+    kernel: Kernel,
+    birth: u64,
 }
 
 /// Starts a warm kernel and waits until it is ready.
 pub(crate) async fn keep_warm(agent: &Rc<Agent>, channel: &AgentChannel, ask: CodeWarm) -> Result<Frame, GuestFault> {
-    let CodeWarm { language, code, deadline_ms } = ask;
-    if language == KernelLanguage::Bash || code.len() > CODE_WARM_BYTES_MAX {
+    let CodeWarm { language, code, deadline_ms, rehearsal } = ask;
+    let rehearsal = rehearsal.unwrap_or_default();
+    if language == KernelLanguage::Bash || code.len().max(rehearsal.len()) > CODE_WARM_BYTES_MAX {
         return Err(GuestFault::new(
             ErrorKind::Invalid,
             "only Python and JavaScript are kept warm, by a short program",
         ));
     }
-    keep(agent, language, &code, Duration::from_millis(deadline_ms)).await?;
+    keep(agent, language, [code, rehearsal], Duration::from_millis(deadline_ms)).await?;
     Ok(done(channel))
+}
+
+/// Does once what the first session of a user does, and keeps a copy of the kernel ready for it.
+/// Then everything that the session needs is in memory, and translated by an emulated CPU.
+pub(crate) async fn rehearse(agent: &Rc<Agent>) -> Result<(), GuestFault> {
+    // Only Python has copies to throw away.
+    let warm = agent.warm.find(KernelLanguage::Python).filter(|warm| !warm.rehearsal.is_empty());
+    let Some(warm) = warm else { return Ok(()) };
+    let session = KernelSession::open(agent, String::new(), KernelLanguage::Python).await?;
+    let cell = CellRequest { code: warm.rehearsal.as_bytes(), trace: None };
+    session.run(agent, &cell, warm.deadline).await?;
+    drop(session);
+    let command = command(agent, KernelLanguage::Python)?;
+    let mut ready = warm.ready.lock().await;
+    let Some(ready) = ready.as_mut() else { return Ok(()) };
+    let mut kernel = ready.kernel.copy(agent, &request("spare", &command)).await?;
+    kernel.prepare(warm.rehearsal.as_bytes(), warm.deadline).await?;
+    kernel.take_output(agent);
+    ready.spare = Some(SpareCopy { kernel, birth: agent.births.get() });
+    Ok(())
 }
 
 /// Keeps a kernel of the language warm from now on.
 pub(super) async fn keep(
     agent: &Rc<Agent>,
     language: KernelLanguage,
-    code: &str,
+    [code, rehearsal]: [String; 2],
     deadline: Duration,
 ) -> Result<(), KernelError> {
-    let ready = ReadyKernel::start(agent, language, code, deadline).await?;
+    let ready = ReadyKernel::start(agent, language, &code, deadline).await?;
     let warm = WarmKernel {
         language,
-        code: code.to_owned(),
+        code,
+        rehearsal,
         deadline,
         ready: Mutex::new(Some(ready)),
         failures: Cell::new(0),
@@ -125,7 +158,15 @@ pub(super) async fn take(agent: &Rc<Agent>, language: KernelLanguage) -> Option<
     }
     let request = request("cells", &command);
     let taken = match language {
-        KernelLanguage::Python => ready.as_mut()?.kernel.copy(agent, &request).await,
+        KernelLanguage::Python => {
+            let ready = ready.as_mut()?;
+            if let Some(spare) = ready.spare.take()
+                && let Some(kernel) = spare.settle(agent, &request).await
+            {
+                return Some(kernel);
+            }
+            ready.kernel.copy(agent, &request).await
+        }
         _ => {
             let mut kernel = ready.take()?.kernel;
             let prepared = kernel.prepare(&request, limits::KERNEL_COPY_WITHIN).await;
@@ -227,7 +268,7 @@ impl ReadyKernel {
         kernel.prepare(code.as_bytes(), deadline).await?;
         // Nobody wants to see what the code printed.
         kernel.take_output(agent);
-        Ok(Self { kernel, env, birth, started_ns })
+        Ok(Self { kernel, env, birth, started_ns, spare: None })
     }
 
     /// Whether a session cannot tell it from a new process.
@@ -239,6 +280,19 @@ impl ReadyKernel {
         // the same numbers in every copy of this guest.
         let is_seeded = language == KernelLanguage::Python || same_life || age >= limits::OPENSSL_RESEEDS_AFTER;
         is_seeded && !self.kernel.has_ended() && read_at_start(&self.env).eq(read_at_start(command.env()))
+    }
+}
+
+impl SpareCopy {
+    /// Gives it to a session. `None` if it is of no use.
+    async fn settle(mut self, agent: &Agent, request: &[u8]) -> Option<Kernel> {
+        // Its random numbers are its own only in the life it was made in, and in the one that
+        // follows, when a standby machine gets its owner. After that, other guests may be copies.
+        if agent.births.get() > self.birth + 1 || self.kernel.has_ended() {
+            return None;
+        }
+        self.kernel.prepare(request, limits::KERNEL_COPY_WITHIN).await.ok()?;
+        Some(self.kernel)
     }
 }
 

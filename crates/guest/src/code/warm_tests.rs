@@ -32,7 +32,7 @@ fn variable(name: &str, value: &str) -> EnvVariable {
 #[test]
 fn sessions_start_warm_and_apart() {
     with_agent(async |agent| {
-        keep(agent, KernelLanguage::Python, MARK, LONG).await.expect("it is warm");
+        keep(agent, KernelLanguage::Python, only(MARK), LONG).await.expect("it is warm");
         // What the sandbox gets at its rebirth.
         agent.replace_env(vec![variable("A", "new")]);
         let (one, two) = (open(agent, "one").await, open(agent, "two").await);
@@ -55,7 +55,7 @@ fn sessions_start_warm_and_apart() {
 #[test]
 fn what_an_interpreter_reads_at_its_start_is_read_by_a_new_one() {
     with_agent(async |agent| {
-        keep(agent, KernelLanguage::Python, MARK, LONG).await.expect("it is warm");
+        keep(agent, KernelLanguage::Python, only(MARK), LONG).await.expect("it is warm");
         agent.replace_env(vec![variable("PYTHONPATH", "/nowhere")]);
         let session = open(agent, "one").await;
         let ran = run(agent, &session, "import sys; print('/nowhere' in sys.path, 'colorsys' in sys.modules)", LONG);
@@ -66,13 +66,13 @@ fn what_an_interpreter_reads_at_its_start_is_read_by_a_new_one() {
 #[test]
 fn a_lost_warm_kernel_is_replaced_and_code_that_fails_is_told() {
     with_agent(async |agent| {
-        let error = keep(agent, KernelLanguage::Python, "import nothing_here", LONG).await.expect_err("it fails");
+        let error = keep(agent, KernelLanguage::Python, only("import nothing_here"), LONG).await.expect_err("it fails");
         assert!(error.to_string().contains("No module named 'nothing_here'"), "{error}");
         let code = format!(
             "{MARK}\nimport os\nprint(os.getpid(), flush=True)\nopen('{}', 'w').write(str(os.getpid()))",
             file()
         );
-        keep(agent, KernelLanguage::Python, &code, LONG).await.expect("it is warm");
+        keep(agent, KernelLanguage::Python, only(&code), LONG).await.expect("it is warm");
         let pid = std::fs::read_to_string(file()).expect("it says its id").parse().expect("a number");
         std::fs::remove_file(file()).expect("the file is there");
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).expect("it runs");
@@ -87,6 +87,54 @@ fn a_lost_warm_kernel_is_replaced_and_code_that_fails_is_told() {
         let warm = open(agent, "two").await;
         assert_eq!(out(&run(agent, &warm, HAS_MARK, LONG).await), "True False None\n");
     });
+}
+
+#[test]
+fn a_rehearsal_leaves_a_copy_for_the_next_session_and_nothing_else() {
+    with_agent(async |agent| {
+        keep(agent, KernelLanguage::Python, only(MARK), LONG).await.expect("it is warm");
+        warm::rehearse(agent).await.expect("without a program there is nothing to do");
+        let note = format!("{}-rehearsed", file());
+        let rehearsal = format!("import os\nx = 3\nprint(os.getpid(), file=open('{note}', 'a'))");
+        keep(agent, KernelLanguage::Python, [MARK.to_owned(), rehearsal], LONG).await.expect("it is warm");
+        warm::rehearse(agent).await.expect("it runs");
+        let said = std::fs::read_to_string(&note).expect("both wrote");
+        std::fs::remove_file(&note).expect("the file is there");
+        let ids: Vec<&str> = said.lines().collect();
+        assert!(ids.len() == 2 && ids[0] != ids[1], "{ids:?}");
+        // What the sandbox gets at its rebirth.
+        agent.births.set(agent.births.get() + 1);
+        agent.replace_env(vec![variable("A", "new")]);
+        let ask = format!("{HAS_MARK}; print(os.getpid())");
+        let (one, two) = (open(agent, "one").await, open(agent, "two").await);
+        let expected = format!("True False new\n{}\n", ids[1]);
+        assert_eq!(out(&run(agent, &one, &ask, LONG).await), expected, "it has the copy that waited");
+        let other = out(&run(agent, &two, &ask, LONG).await);
+        assert!(other.starts_with("True False new\n") && other != expected, "{other}");
+    });
+}
+
+#[test]
+fn a_copy_that_waits_is_not_used_in_copies_of_its_guest() {
+    with_agent(async |agent| {
+        let note = format!("{}-waits", file());
+        let rehearsal = format!("import os\nopen('{note}', 'w').write(str(os.getpid()))");
+        keep(agent, KernelLanguage::Python, [MARK.to_owned(), rehearsal], LONG).await.expect("it is warm");
+        warm::rehearse(agent).await.expect("it runs");
+        let waits = std::fs::read_to_string(&note).expect("it wrote");
+        std::fs::remove_file(&note).expect("the file is there");
+        // A standby machine got its owner, and was then forked.
+        agent.births.set(agent.births.get() + 2);
+        let session = open(agent, "one").await;
+        let said =
+            out(&run(agent, &session, "import os, sys; print(os.getpid(), 'colorsys' in sys.modules)", LONG).await);
+        assert!(said.ends_with(" True\n") && said != format!("{waits} True\n"), "{said}");
+    });
+}
+
+/// A kernel without a rehearsal.
+fn only(code: &str) -> [String; 2] {
+    [code.to_owned(), String::new()]
 }
 
 fn file() -> String {
@@ -120,7 +168,7 @@ async fn once(agent: &Rc<Agent>, code: &str) -> Option<(i32, String)> {
 fn a_program_runs_once_beside_the_sessions() {
     with_agent(async |agent| {
         assert_eq!(once(agent, "1").await, None, "nothing is warm");
-        keep(agent, KernelLanguage::Python, MARK, LONG).await.expect("it is warm");
+        keep(agent, KernelLanguage::Python, only(MARK), LONG).await.expect("it is warm");
         let session = open(agent, "one").await;
         run(agent, &session, "secret = 1", LONG).await;
         let code = "import os, sys\nprint(os.getcwd(), os.environ['B'], 'colorsys' in sys.modules, \
@@ -144,7 +192,7 @@ fn a_process_that_cannot_be_copied_is_handed_out_and_replaced() {
     }
     with_agent(async |agent| {
         let node = KernelLanguage::JavaScript;
-        keep(agent, node, "globalThis.mark = 1", LONG).await.expect("it is warm");
+        keep(agent, node, only("globalThis.mark = 1"), LONG).await.expect("it is warm");
         agent.replace_env(vec![variable("A", "new")]);
         let session = KernelSession::open(agent, "one".to_owned(), node).await.expect("the session opens");
         let asked = "console.log(globalThis.mark, process.env.A, process.env.HOME)";

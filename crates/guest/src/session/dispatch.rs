@@ -173,6 +173,9 @@ impl Dispatcher {
             FrameKind::CodeWarm => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
                 code::keep_warm(agent, channel, parse::<CodeWarm>(frame)?).await
             }),
+            FrameKind::CodeRehearse => self.begin(frame, WorkKind::Request, async |agent, channel, _| {
+                code::rehearse(agent).await.map(|()| rebirth::done(channel))
+            }),
             FrameKind::Spawn => self.begin(frame, WorkKind::Request, async |agent, channel, frame| {
                 processes::spawn(agent, channel, parse::<SpawnProcess>(frame)?).await
             }),

@@ -32,6 +32,8 @@ pub struct KernelSpec {
     pub language: CodeLanguage,
     /// Code that it has run.
     pub code: String,
+    /// Code that a standby machine runs before its first user comes.
+    pub rehearsal: Option<String>,
 }
 
 /// A recipe cannot be used.
@@ -78,20 +80,21 @@ struct KernelTable {
     language: String,
     #[serde(default)]
     warm: String,
+    rehearsal: Option<String>,
 }
 
 impl KernelTable {
     fn checked(self) -> Result<KernelSpec, RecipeError> {
-        let Self { language, warm } = self;
+        let Self { language, warm, rehearsal } = self;
         let found = CodeLanguage::find(&language).filter(|found| *found != CodeLanguage::Bash).ok_or_else(|| {
             let problem = format!("{language:?} is not kept warm; use python or javascript");
             RecipeError::Field { field: "kernel", problem }
         })?;
-        if warm.len() > CODE_WARM_BYTES_MAX {
+        if warm.len().max(rehearsal.as_ref().map_or(0, String::len)) > CODE_WARM_BYTES_MAX {
             let problem = format!("the code of {language} is longer than {CODE_WARM_BYTES_MAX} bytes");
             return Err(RecipeError::Field { field: "kernel", problem });
         }
-        Ok(KernelSpec { language: found, code: warm })
+        Ok(KernelSpec { language: found, code: warm, rehearsal })
     }
 }
 
@@ -215,7 +218,7 @@ mod tests {
         assert!(Recipe::parse(text, None).unwrap_err().to_string().contains("memory_mib"));
         let text = "name='x'\nsuite='bookworm'\npackages=[]\nmemory_mib=256\ncpus=1\ndisk_mib=512\n";
         let kernel = |language: &str| format!("{text}[[kernel]]\nlanguage='{language}'\nwarm='import os'\n");
-        let kept = KernelSpec { language: CodeLanguage::Python, code: "import os".to_owned() };
+        let kept = KernelSpec { language: CodeLanguage::Python, code: "import os".to_owned(), rehearsal: None };
         assert_eq!(Recipe::parse(&kernel("python"), None).unwrap().kernels, [kept]);
         assert!(Recipe::parse(&kernel("bash"), None).unwrap_err().to_string().contains("not kept warm"));
     }

@@ -279,9 +279,9 @@ pub(super) async fn get_ready(
     if !kernels.is_empty() {
         age(&session, secret).await?;
     }
-    for KernelSpec { language, code } in kernels {
+    for KernelSpec { language, code, rehearsal } in kernels {
         progress.step(&format!("warm up: {} kernel", language.name()));
-        let kept = keep_warm(&session, *language, code, WARM_DEADLINE).await;
+        let kept = keep_warm(&session, *language, code, rehearsal.as_deref(), WARM_DEADLINE).await;
         kept.map_err(|error| BakeError::Warm { command: code.clone(), reason: error.to_string() })?;
     }
     session.quiesce().await?;

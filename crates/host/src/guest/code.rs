@@ -44,14 +44,25 @@ pub async fn keep_warm(
     session: &GuestSession,
     language: CodeLanguage,
     code: &str,
+    rehearsal: Option<&str>,
     within: Duration,
 ) -> Result<(), LinkError> {
     let deadline_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
-    let ask = CodeWarm { language: kernel_language(language), code: code.to_owned(), deadline_ms };
+    let language = kernel_language(language);
+    let ask = CodeWarm { language, code: code.to_owned(), deadline_ms, rehearsal: rehearsal.map(str::to_owned) };
     let mut channel = session.channel_since(WARM_SINCE)?;
     channel.send(ask.frame(channel.number())).await?;
     let overdue = within.saturating_add(START_MAX + EXEC_OVERDUE);
     let frame = tokio::time::timeout(overdue, channel.next()).await.map_err(|_| LinkError::Deadline)??;
+    channel.finish();
+    expect(frame, FrameKind::Done).map(drop)
+}
+
+/// Makes the guest rehearse with its warm kernels.
+pub async fn rehearse_code(session: &GuestSession, within: Duration) -> Result<(), LinkError> {
+    let mut channel = session.channel_since(WARM_SINCE)?;
+    channel.send(Frame::new(channel.number(), FrameKind::CodeRehearse, Bytes::new())).await?;
+    let frame = tokio::time::timeout(within, channel.next()).await.map_err(|_| LinkError::Deadline)??;
     channel.finish();
     expect(frame, FrameKind::Done).map(drop)
 }

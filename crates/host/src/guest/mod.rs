@@ -17,7 +17,7 @@ mod trees;
 mod volumes;
 
 pub use activity::UseGuard;
-pub use code::{close_code, code_sessions, keep_warm, open_code, run_cell};
+pub use code::{close_code, code_sessions, keep_warm, open_code, rehearse_code, run_cell};
 pub use exec::exec;
 
 pub use files::{delete_path, list_dir, read_file, stat, write_file};

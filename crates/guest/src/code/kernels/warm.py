@@ -1,9 +1,11 @@
 # Warm kernels, and the loop that serves requests. The second part of python.py.
 #
-# Request 0 makes this a warm kernel. It runs the code, answers, and then runs no cell itself: it makes a copy of itself for
-# each request, which is a byte with three descriptors (control, 1, 2), "<length>\n", and MODE, folder and variables with a NUL
-# after each. A copy says "0 0 <length>\n" and its process id. In the mode `cells` it goes on as any kernel. In the mode `once`
-# its only cell runs as with `python3 -c`: "1 0 0\n" says that it begins.
+# Request 0 makes this a warm kernel. It runs the code, answers, and then runs no cell itself: it
+# makes a copy of itself for each request, which is a byte with three descriptors (control, 1, 2),
+# "<length>\n", and MODE, folder and variables with a NUL after each. A copy says "0 0 <length>\n"
+# and its process id. In the mode `cells` it goes on as any kernel. In the mode `once` its only cell
+# runs as with `python3 -c`: "1 0 0\n" says that it begins. In the mode `spare` it runs the code of
+# one request 0, so that it has its own pages, and waits for a second one, of the mode `cells`.
 
 
 def warm_up(source):
@@ -33,6 +35,9 @@ def forget_cells():
     results.clear()
 
 
+packages = {}
+
+
 def files_of_packages():
     """Gives the files of imported packages that may be installed anew, and what tells that they were."""
     marks = {}
@@ -51,6 +56,10 @@ def mark_of(path):
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
+def are_packages_the_same():
+    return all(mark_of(path) == mark for path, mark in packages.items())
+
+
 def keep_warm(source):
     """Warms up and makes copies for ever. Returns in a copy, with its mode."""
     error = warm_up(source)
@@ -61,7 +70,7 @@ def keep_warm(source):
     import gc
     import socket
 
-    marks = files_of_packages()
+    packages.update(files_of_packages())
     agent = socket.socket(fileno=os.dup(control))
     gc.collect()
     gc.freeze()  # or the collector of each copy would write to every page
@@ -71,7 +80,7 @@ def keep_warm(source):
         if not byte:
             os._exit(0)
         request = take(int(line())).split(b"\0")
-        if len(descriptors) == 3 and all(mark_of(path) == mark for path, mark in marks.items()):
+        if len(descriptors) == 3 and are_packages_the_same():
             try:
                 first = os.fork()
             except OSError:
@@ -81,16 +90,29 @@ def keep_warm(source):
                 if os.fork() != 0:
                     os._exit(0)
                 agent.close()
-                return become(descriptors, request)
+                take_over(descriptors)
+                return settle(request)
             if first is not None:
                 os.waitpid(first, 0)
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def become(descriptors, request):
-    """Makes a copy what a new process would be."""
-    global pid
+def wait_as_spare(source):
+    """Does what first cells do, and waits for the owner. Gives the mode."""
+    error = warm_up(source)
+    flush()
+    answer(0, 0 if error is None else 1, clean(error or "").encode("utf-8"))
+    _, length, *_ = line().decode().split()
+    request = take(int(length)).split(b"\0")
+    if not are_packages_the_same():
+        answer(0, 1)
+        os._exit(0)
+    return settle(request)
+
+
+def take_over(descriptors):
+    """Gives a copy streams of its own."""
     os.setsid()
     near, out, err = descriptors
     os.dup2(near, control, inheritable=False)
@@ -99,6 +121,11 @@ def become(descriptors, request):
         os.dup2(source, targets[1], inheritable=False)
     for descriptor in descriptors:
         os.close(descriptor)
+
+
+def settle(request):
+    """Makes a copy what a new process would be. Gives the mode."""
+    global pid
     mode, folder, *variables = request[:-1]
     wanted = dict(variable.split(b"=", 1) for variable in variables)
     for name in [name for name in os.environb if name not in wanted]:
@@ -191,6 +218,8 @@ while True:
         os.environ["TRACEPARENT"] = place
     if mode == "once":
         run_once(source)
+    elif mode == "spare":
+        mode = wait_as_spare(source.decode("utf-8", "replace"))
     elif number == "0":
         mode = keep_warm(source.decode("utf-8", "replace"))
     else:
