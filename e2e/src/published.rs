@@ -53,9 +53,19 @@ pub fn typescript() -> PathBuf {
 /// A folder with the TypeScript client of the Model Context Protocol, and a copy of the checks that
 /// use it. `source` has both, and the versions of all packages.
 pub fn mcp_typescript(source: &Path) -> PathBuf {
+    node_project("mcp-typescript", source)
+}
+
+/// A folder with the library that drives a browser, and a copy of the checks that use it.
+pub fn browser_driver(source: &Path) -> PathBuf {
+    node_project("browser-driver", source)
+}
+
+/// Copies the program `checks.mjs` of a folder, and installs its packages beside it.
+fn node_project(name: &str, source: &Path) -> PathBuf {
     let files = ["package.json", "package-lock.json", "checks.mjs"];
     let state: String = files.iter().map(|file| std::fs::read_to_string(source.join(file)).unwrap()).collect();
-    kept("mcp-typescript", &state, |folder| {
+    kept(name, &state, |folder| {
         for file in files {
             std::fs::copy(source.join(file), folder.join(file)).unwrap();
         }

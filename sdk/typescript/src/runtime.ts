@@ -15,7 +15,6 @@ interface Globals {
   readonly process?: NodeProcess;
   readonly Deno?: unknown;
   readonly WebSocket?: unknown;
-  readonly window?: unknown;
 }
 
 const globals = globalThis as unknown as Globals;
@@ -103,9 +102,9 @@ export function hasNodeModules(): boolean {
   return typeof globals.process?.versions?.node === "string";
 }
 
-/** Whether this is a page of a browser. */
+/** Whether this is a browser: a page, or a worker of one, which has no window. */
 export function isBrowser(): boolean {
-  return globals.window !== undefined && !hasNodeModules();
+  return !hasNodeModules() && globals.Deno === undefined;
 }
 
 /** Whether the global WebSocket exists and can send headers. */

@@ -281,8 +281,8 @@ export class Sandbox implements AsyncDisposable {
     options: ExecOptions = {},
   ): Promise<ExecResult> {
     if (language !== "python") return this.exec(code, options);
-    // The end mark is random, so that no code can contain it.
-    const end = `END_${crypto.randomUUID().replaceAll("-", "")}`;
+    // The end mark is random, so that no code can contain it. Pages without https have no randomUUID.
+    const end = `END_${crypto.getRandomValues(new Uint32Array(4)).join("_")}`;
     return this.exec(`python3 - <<'${end}'\n${code}\n${end}`, options);
   }
 

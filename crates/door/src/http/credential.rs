@@ -15,6 +15,9 @@ const PROTOCOL_PREFIX: &str = "bearer.";
 /// The header in which a person chooses an organisation.
 const ORG: &str = "x-pandastack-org";
 
+/// Prefix of the organisation among the WebSocket protocols, for the same reason.
+const ORG_PROTOCOL_PREFIX: &str = "pds-org.";
+
 /// Another header for the credential.
 const API_KEY: &str = "x-api-key";
 
@@ -37,7 +40,7 @@ impl RequestCredential {
         let owned = |name| text(name).filter(|value| !value.is_empty()).map(str::to_owned);
         Self {
             token: bearer(headers, uri),
-            org: owned(ORG),
+            org: owned(ORG).or_else(|| protocols(headers).find_map(org).map(str::to_owned)),
             stub_user: owned(STUB_USER),
             foreign: is_foreign(headers, uri),
         }
@@ -83,9 +86,9 @@ pub fn bearer(headers: &HeaderMap, uri: &Uri) -> Option<String> {
         .or_else(|| protocols(headers).find_map(token).map(str::to_owned))
 }
 
-/// Returns the protocol for a socket's answer: the first one that is not a token.
+/// Returns the protocol for a socket's answer: the first one that is no token and no organisation.
 pub fn socket_protocol(headers: &HeaderMap) -> Option<&str> {
-    protocols(headers).find(|protocol| !protocol.is_empty() && token(protocol).is_none())
+    protocols(headers).find(|protocol| !protocol.is_empty() && token(protocol).is_none() && org(protocol).is_none())
 }
 
 fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
@@ -95,6 +98,10 @@ fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 
 fn token(protocol: &str) -> Option<&str> {
     protocol.strip_prefix(PROTOCOL_PREFIX).filter(|token| !token.is_empty())
+}
+
+fn org(protocol: &str) -> Option<&str> {
+    protocol.strip_prefix(ORG_PROTOCOL_PREFIX).filter(|org| !org.is_empty())
 }
 
 fn from_header(headers: &HeaderMap) -> Option<String> {
@@ -162,5 +169,15 @@ mod tests {
         check("bearer.pds_a", Some("pds_a"), None);
         check("lsp", None, Some("lsp"));
         check(" ,,", None, None);
+    }
+
+    #[test]
+    fn a_socket_may_name_its_organisation_among_its_protocols() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, "pds-org.a, bearer.pds_a, pds".parse().unwrap());
+        let org = |headers: &HeaderMap| RequestCredential::read(headers, &"/".parse().unwrap()).org;
+        assert_eq!((org(&headers).as_deref(), socket_protocol(&headers)), (Some("a"), Some("pds")));
+        headers.insert(ORG, "b".parse().unwrap());
+        assert_eq!(org(&headers).as_deref(), Some("b"), "the header wins");
     }
 }

@@ -11,7 +11,7 @@ type SocketClass = new (
 
 /**
  * Opens a WebSocket of the runtime. Node and Bun send headers. A browser cannot: there the key
- * goes as the protocol `bearer.KEY`, which the server removes.
+ * goes as the protocol `bearer.KEY`, and the organisation as `pds-org.ID`. The server removes both.
  */
 export function openWebSocket(
   address: string,
@@ -70,8 +70,12 @@ async function refusal(
 }
 
 function protocolsOf(headers: Record<string, string>): string[] {
+  const protocols = ["pds"];
   const key = headers["authorization"]?.replace(/^Bearer /, "");
-  return key === undefined ? ["pds"] : ["pds", `bearer.${key}`];
+  if (key !== undefined) protocols.push(`bearer.${key}`);
+  const org = headers["x-pandastack-org"];
+  if (org !== undefined) protocols.push(`pds-org.${org}`);
+  return protocols;
 }
 
 class WebLink implements SocketLink {
