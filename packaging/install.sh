@@ -159,7 +159,7 @@ install_client() {
     *) say "add it to your PATH:  export PATH=\"$prefix/bin:\$PATH\"" ;;
     esac
     say "next:  pandastack login --help     connect it to a server"
-    say "zsh finds the completions with:  fpath+=($prefix/share/zsh/site-functions)"
+    say "zsh finds the completions with this in ~/.zshrc, before compinit:  fpath+=($prefix/share/zsh/site-functions)"
 }
 
 # Debian's package manager brings what the server needs. Elsewhere the administrator does.

@@ -213,6 +213,7 @@ fn the_package_has_its_files_at_the_places_of_debian() {
         ("-rw-r--r-- root/root", "./usr/lib/systemd/system/pandastack.service"),
         ("-rw-r----- root/root", "./etc/pandastack/pandastack.env"),
         ("-rw-r--r-- root/root", "./usr/share/bash-completion/completions/pandastack"),
+        ("-rw-r--r-- root/root", "./usr/share/zsh/vendor-completions/_pandastack"),
         ("-rw-r--r-- root/root", "./usr/share/man/man1/pandastack.1.gz"),
     ] {
         let found = contents.lines().any(|line| line.starts_with(mode) && line.ends_with(&format!(" {path}")));

@@ -122,5 +122,29 @@ async fn a_shell_in_a_window_has_its_size_its_signals_and_its_exit_code() {
     // The terminal is as it was: it reads whole lines.
     window.line("stty --all | tr ' ' '\\n' | grep --line-regexp icanon");
     window.until_line("icanon").await;
+    other_shells_complete(&window, &sandbox.id).await;
     clean(&client).await;
+}
+
+/// The tab key completes the id in other shells too: as a line of their set-up, and for zsh also as
+/// a file of a package.
+async fn other_shells_complete(window: &TmuxWindow, id: &str) {
+    let package = "mkdir ~/c; pandastack completion zsh > ~/c/_pandastack; fpath+=(~/c); autoload compinit; compinit";
+    for (shell, set_up, prompt) in [
+        ("PS1='zsh> ' zsh -f", "source <(pandastack completion zsh)", "zsh>"),
+        ("PS1='zsh> ' zsh -f", package, "zsh>"),
+        ("fish --no-config", "function fish_prompt; echo 'fish> '; end; pandastack completion fish | source", "fish>"),
+    ] {
+        window.line("clear");
+        window.line(shell);
+        window.line(&format!("{set_up}; clear"));
+        window.until("a clear window", |shown| shown.trim() == prompt).await;
+        window.text(&format!("pandastack sandbox get {}", &id[..6]));
+        window.key("Tab");
+        window.until("the whole id", |shown| shown.contains(&format!("get {id}"))).await;
+        window.line(" -o name");
+        window.until_line(id).await;
+        window.line("exit");
+        window.until_prompt("local>").await;
+    }
 }
