@@ -7,9 +7,7 @@ from contextlib import suppress
 from typing import (
     TYPE_CHECKING,
     Any,
-    Callable,
     Dict,
-    Generator,
     List,
     Mapping,
     Optional,
@@ -20,52 +18,33 @@ from typing import (
     cast,
 )
 
-from .._core import models, operations
-from .._python_text import is_python
-from .._results import ExecResult, Execution
-from .._retry import READY, Sending
-from .._sandbox_fields import (
-    DEFAULT_TEMPLATE,
-    SandboxFields,
-    check_port,
-    create_body,
-    exec_body,
-    language_name,
-    volume_body,
-)
+from .._core import operations
+from .._retry import Sending
+from .._sandbox_fields import DEFAULT_TEMPLATE, create_body
 from .._wire import fields_of, list_of
-from ..exceptions import (
-    BadRequestError,
-    CommandFailed,
-    ConflictError,
-    NotFoundError,
-    PandastackError,
-)
+from ..exceptions import NotFoundError, PandastackError
 from . import flavour
-from .code import CodeContext
-from .commands import SandboxCommands
 from .copies import ForkTree, FromSnapshot
-from .filesystem import SandboxFilesystem
-from .processes import SandboxProcesses
-from .sockets import CommandChannel, Terminal
+from .running import SandboxRunning
+from .state import default_client
+from .surroundings import SandboxSurroundings
 from .transport import is_cancel_event
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from .._core import models
     from .._retry import CancelEvent
     from .._sandbox_fields import VolumeSpec
     from .client import PandaStack
     from .explore import Candidate, ExploreResult
-    from .processes import Process
 
 S = TypeVar("S", bound="Sandbox")
 
 _SNAPSHOT_SECONDS = 180.0
-_NO_INTERPRETER = {"language.unavailable", "language.unsupported"}
 
 
-class Sandbox(SandboxFields):
+class Sandbox(SandboxRunning, SandboxSurroundings):
     """A sandbox.
 
     It is deleted at the end of the `with` block, unless it is persistent:
@@ -104,11 +83,8 @@ class Sandbox(SandboxFields):
         client: Optional[PandaStack] = None,
         cancel: Optional[CancelEvent] = None,
     ) -> None:
-        self._client = client or _client
+        super().__init__(client or _client)
         self._cancel = cancel
-        # The interpreters behind `run`, by language: an id, or "" if the template has none.
-        self._contexts: Dict[str, str] = {}
-        self._context_lock = flavour.Lock()
         self._pending: Optional[models.CreateSandbox] = None
         if id is not None:
             self._load(
@@ -241,263 +217,6 @@ class Sandbox(SandboxFields):
         data = chosen.transport.json(operations.get_sandboxes_id(sandbox_id))
         return cls.from_dict(data, chosen)
 
-    @property
-    def client(self) -> PandaStack:
-        """The client that sends this sandbox's requests."""
-        if self._client is None:
-            self._client = default_client()
-        return self._client
-
-    @property
-    def filesystem(self) -> SandboxFilesystem:
-        """Its files."""
-        return SandboxFilesystem(self)
-
-    @property
-    def files(self) -> SandboxFilesystem:
-        """The same as `filesystem`."""
-        return self.filesystem
-
-    @property
-    def commands(self) -> SandboxCommands:
-        """Commands, also with output that is read while they run."""
-        return SandboxCommands(self)
-
-    @property
-    def processes(self) -> SandboxProcesses:
-        """Processes that keep running."""
-        return SandboxProcesses(self)
-
-    # Commands and code.
-
-    def exec(
-        self,
-        cmd: Optional[str] = None,
-        timeout_seconds: Optional[float] = None,
-        check: bool = False,
-        *,
-        argv: Optional[Sequence[str]] = None,
-        cwd: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None,
-        stdin: Optional[str] = None,
-        user: Optional[str] = None,
-    ) -> ExecResult:
-        """Run a shell command, or `argv` without a shell, and return its output.
-
-        Raises:
-            SandboxTimeout: It exceeded `timeout_seconds` and was ended.
-            CommandFailed: `check` was set, and the exit code is not 0.
-        """
-        body = exec_body(
-            cmd,
-            argv=argv,
-            timeout_seconds=timeout_seconds,
-            cwd=cwd,
-            env=env,
-            stdin=stdin,
-            user=user,
-        )
-        call = operations.post_sandboxes_id_exec(self.id, body)
-        sending = Sending(
-            starting=True, command=True, timeout=self.client.command_seconds(timeout_seconds)
-        )
-        result = ExecResult.from_dict(dict(self.client.transport.json(call, sending)))
-        if check and not result.ok:
-            raise _failed(cmd if cmd is not None else " ".join(argv or ()), result)
-        return result
-
-    def run(
-        self,
-        text: str,
-        timeout_seconds: Optional[float] = None,
-        *,
-        language: Optional[str] = None,
-        check: bool = False,
-    ) -> Execution:
-        """Run a shell command, or Python that keeps its variables.
-
-        Python runs in an interpreter that belongs to this sandbox, so later calls see the variables
-        of earlier ones. So do the copies that `fork` makes, because they are copies of its memory:
-
-            parent = Sandbox.create()
-            parent.run("x = 1")
-            child = parent.fork()
-            child.run("print(x)")
-
-        A text is Python if it can be parsed as Python and does more than name things and calculate
-        with them: `ls -la` and `df` are commands, `df.head()` is Python. `language` ("python",
-        "javascript", "bash") decides instead if it is given. If the template has no Python
-        interpreter, every text is a command.
-
-        Raises:
-            SandboxTimeout: It exceeded `timeout_seconds`.
-            CommandFailed: `check` was set, and it failed.
-        """
-        name = language_name(language) if language else None
-        if name is None and is_python(text):
-            context = self._own_context("python")
-        elif name in {None, "sh", "bash", "shell"}:
-            context = None
-        else:
-            context = self._own_context(str(name), required=True)
-        if context is None:
-            result = Execution.from_command(self.exec(text, timeout_seconds))
-        else:
-            result = self._run_cell(context, text, timeout_seconds)
-        if check and not result.ok:
-            raise _failed(text, result)
-        return result
-
-    def stream(
-        self,
-        cmd: str,
-        on_stdout: Optional[Callable[[str], None]] = None,
-        on_stderr: Optional[Callable[[str], None]] = None,
-        timeout_seconds: Optional[float] = None,
-        *,
-        cwd: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None,
-        check: bool = False,
-    ) -> ExecResult:
-        """Run a command and get its output while it runs.
-
-            sandbox.stream("make test", on_stdout=print)
-
-        Use `commands.stream` to iterate over the output instead.
-
-        Raises:
-            SandboxTimeout: It exceeded `timeout_seconds` and was ended.
-            ExecInterrupted: The connection broke, so the result is unknown.
-        """
-        output = self.commands.stream(cmd, timeout_seconds=timeout_seconds, cwd=cwd, env=env)
-        with output:
-            for chunk in output:
-                callback = on_stdout if chunk.stream == "stdout" else on_stderr
-                if callback is not None:
-                    callback(chunk.text)
-        result = output.result()
-        if check and not result.ok:
-            raise _failed(cmd, result)
-        return result
-
-    def exec_stream(
-        self,
-        cmd: str,
-        on_stdout: Optional[Callable[[str], None]] = None,
-        on_stderr: Optional[Callable[[str], None]] = None,
-        timeout_seconds: Optional[float] = None,
-    ) -> int:
-        """The same as `stream`, but returns only the exit code."""
-        return self.stream(cmd, on_stdout, on_stderr, timeout_seconds).exit_code
-
-    def run_code(
-        self,
-        code: str,
-        language: str = "python",
-        timeout_seconds: Optional[float] = None,
-    ) -> ExecResult:
-        """Run code in a new interpreter, which keeps nothing."""
-        body: models.RunOnce = {"code": code, "language": language_name(language)}
-        if timeout_seconds is not None:
-            body["timeout_ms"] = int(timeout_seconds * 1000)
-        sending = Sending(
-            starting=True, command=True, timeout=self.client.command_seconds(timeout_seconds)
-        )
-        call = operations.post_sandboxes_id_repl(self.id, body)
-        return ExecResult.from_dict(dict(self.client.transport.json(call, sending)))
-
-    def create_code_context(self, language: str = "python") -> CodeContext:
-        """Start an interpreter that keeps its variables between cells."""
-        name = language_name(language)
-        call = operations.post_sandboxes_id_repl_sessions(self.id, {"language": name})
-        data = self.client.transport.json(call, READY)
-        session = data.get("id") or data.get("session_id")
-        return CodeContext(self, str(session), str(data.get("language") or name))
-
-    def code_contexts(self) -> List[CodeContext]:
-        """The interpreters that run in this sandbox, oldest first."""
-        call = operations.get_sandboxes_id_repl_sessions(self.id)
-        found = self.client.transport.json(call, READY)
-        return [CodeContext(self, data["id"], data["language"]) for data in found]
-
-    def _own_context(
-        self,
-        language: str,
-        required: bool = False,
-    ) -> Optional[CodeContext]:
-        """The interpreter behind `run`. None if the template has none for the language."""
-        with self._context_lock:
-            known = self._contexts.get(language)
-            if known is None or (required and not known):
-                try:
-                    known = self.create_code_context(language).id
-                except BadRequestError as error:
-                    if required or error.code not in _NO_INTERPRETER:
-                        raise
-                    known = ""
-                self._contexts[language] = known
-        return CodeContext(self, known, language) if known else None
-
-    def _run_cell(
-        self,
-        context: CodeContext,
-        code: str,
-        timeout_seconds: Optional[float],
-    ) -> Execution:
-        try:
-            return context.run_code(code, timeout_seconds)
-        except NotFoundError:
-            # Somebody closed it. Start another one, unless the sandbox itself is gone.
-            self._contexts.pop(context.language, None)
-            fresh = self._own_context(context.language, required=True)
-            assert fresh is not None
-            return fresh.run_code(code, timeout_seconds)
-
-    # Terminals and channels.
-
-    def terminal(
-        self,
-        *,
-        rows: int = 24,
-        cols: int = 80,
-        cmd: Optional[str] = None,
-    ) -> Terminal:
-        """Open a terminal with a shell, or with another program."""
-        call = operations.get_sandboxes_id_exec_pty(self.id, rows=rows, cols=cols, cmd=cmd)
-        return Terminal(self.client.transport.socket(call))
-
-    def ssh(self, *, rows: int = 24, cols: int = 80) -> Terminal:
-        """Open a login terminal, as the command line's `ssh` does."""
-        call = operations.get_sandboxes_id_ssh(self.id, rows=rows, cols=cols)
-        return Terminal(self.client.transport.socket(call))
-
-    def channel(self) -> CommandChannel:
-        """Open one connection for many commands."""
-        call = operations.get_sandboxes_id_exec_ws(self.id)
-        return CommandChannel(self.client.transport.socket(call))
-
-    def spawn(
-        self,
-        cmd: Optional[str] = None,
-        *,
-        argv: Optional[Sequence[str]] = None,
-        cwd: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None,
-        stdin: bool = False,
-        tag: Optional[str] = None,
-        timeout_seconds: Optional[float] = None,
-    ) -> Process:
-        """Start a process that keeps running. The same as `processes.spawn`."""
-        return self.processes.spawn(
-            cmd,
-            argv=argv,
-            cwd=cwd,
-            env=env,
-            stdin=stdin,
-            tag=tag,
-            timeout_seconds=timeout_seconds,
-        )
-
     # Copies.
 
     def fork(
@@ -580,13 +299,7 @@ class Sandbox(SandboxFields):
         data: Mapping[str, Any] = self.client.transport.json(call, Sending(timeout=seconds))
         return str(data.get("id") or data.get("snapshot_id"))
 
-    # Life.
-
-    def kill(self) -> None:
-        """Delete the sandbox."""
-        if self.id:
-            self.client.transport.empty(operations.delete_sandboxes_id(self.id))
-            self.status = "deleted"
+    # The `with` block.
 
     def close(self) -> None:
         """End the use of the sandbox: it is deleted, unless it is persistent.
@@ -614,219 +327,6 @@ class Sandbox(SandboxFields):
             if error is None:
                 raise
 
-    def pause(self) -> None:
-        """Stop the CPUs; the memory stays."""
-        self.client.transport.empty(operations.post_sandboxes_id_pause(self.id))
-        self.status = "paused"
-
-    def resume(self) -> None:
-        """Let a paused sandbox run again."""
-        self.client.transport.empty(operations.post_sandboxes_id_resume(self.id))
-        self.status = "running"
-
-    def hibernate(self) -> None:
-        """Save memory and disk, and end the machine. The next use wakes it."""
-        call = operations.post_sandboxes_id_hibernate(self.id)
-        self._took(self.client.transport.json(call), "hibernated")
-
-    def wake(self) -> None:
-        """Wake a hibernated sandbox. It is not an error if it is awake."""
-        call = operations.post_sandboxes_id_wake(self.id)
-        self._took(self.client.transport.json(call), "running")
-
-    def _took(self, answer: Optional[models.Status], otherwise: str) -> None:
-        self.status = answer["status"] if answer else otherwise
-
-    def lifecycle(self) -> models.Lifecycle:
-        """The idle limit, and how long the sandbox has not been used."""
-        return self.client.transport.json(operations.get_sandboxes_id_lifecycle(self.id))
-
-    def set_ttl(self, seconds: int) -> models.Lifecycle:
-        """Change the idle limit."""
-        call = operations.patch_sandboxes_id_lifecycle(self.id, {"ttl_seconds": seconds})
-        return self._changed(self.client.transport.json(call))
-
-    def set_persistent(self, persistent: bool) -> models.Lifecycle:
-        """Choose whether the sandbox sleeps at the idle limit instead of being deleted."""
-        call = operations.patch_sandboxes_id_lifecycle(self.id, {"persistent": persistent})
-        return self._changed(self.client.transport.json(call))
-
-    def _changed(self, lifecycle: models.Lifecycle) -> models.Lifecycle:
-        self.ttl_seconds = lifecycle["ttl_seconds"]
-        self.persistent = lifecycle["persistent"]
-        return lifecycle
-
-    def refresh(self) -> Self:
-        """Ask for the current state."""
-        self._load(self.client.transport.json(operations.get_sandboxes_id(self.id)))
-        return self
-
-    # Network, volumes, logs.
-
-    def egress(self) -> Optional[List[str]]:
-        """The hosts that the sandbox may reach; None if there is no such list."""
-        call = operations.get_sandboxes_id_egress(self.id)
-        return self.client.transport.json(call)["egress_allowlist"]
-
-    def set_egress(self, allowlist: Optional[Sequence[str]]) -> Optional[List[str]]:
-        """Replace the list of hosts, at once. None removes it; an empty list allows no host."""
-        hosts = None if allowlist is None else list(allowlist)
-        call = operations.put_sandboxes_id_egress(self.id, {"egress_allowlist": hosts})
-        self.egress_allowlist = self.client.transport.json(call)["egress_allowlist"]
-        return self.egress_allowlist
-
-    def attach_volume(
-        self,
-        volume: VolumeSpec,
-        path: Optional[str] = None,
-    ) -> models.VolumeAttachment:
-        """The attachment of a volume.
-
-        Volumes are attached when a sandbox is created. So this returns the attachment if the
-        sandbox was created with the volume (at that path, if one is given).
-
-        Raises:
-            ConflictError: The sandbox was created without it.
-        """
-        wanted = volume_body(volume)
-        place = path or wanted.get("mount_path")
-        self.refresh()
-        for attachment in self.volumes:
-            name = attachment["name"]
-            if name == wanted["name"] and place in {None, attachment.get("mount_path")}:
-                return attachment
-        where = f"volume.mount({place!r})" if place else "volume"
-        raise ConflictError(
-            f"volume {wanted['name']!r} is not attached. Volumes are attached when a sandbox is "
-            f"created: pass volumes=[{where}] then",
-            code="volume.not_attached",
-        )
-
-    def preview_url(self, port: int, scheme: Optional[str] = None) -> str:
-        """The public address of a port. Everybody who knows it can open it.
-
-        For an API URL with `https` it is `https://PORT-ID.HOST`. A server of your own, with
-        `http`, serves previews on the same port as its API.
-        """
-        check_port(port)
-        return self.client.preview_address(f"{port}-{self.id}", scheme)
-
-    def preview_urls(self) -> Dict[int, str]:
-        """The public addresses of all known ports."""
-        answer: Any = self.client.transport.json(operations.get_sandboxes_id_ports(self.id), READY)
-        found = list_of(answer, "ports")
-        ports = [int(fields_of(item).get("port", item)) for item in found]
-        return {port: self.preview_url(port) for port in ports}
-
-    def ports(self) -> List[models.Port]:
-        """The ports that programs listen on, and those that were declared."""
-        call = operations.get_sandboxes_id_ports(self.id)
-        return self.client.transport.json(call, READY)
-
-    def declare_port(self, port: int, label: Optional[str] = None) -> models.Port:
-        """List a port even if nothing listens on it yet."""
-        body: models.DeclarePort = {"port": check_port(port)}
-        if label is not None:
-            body["label"] = label
-        return self.client.transport.json(operations.post_sandboxes_id_ports(self.id, body))
-
-    def forget_port(self, port: int) -> None:
-        """Remove the declaration of a port."""
-        call = operations.delete_sandboxes_id_ports_port(self.id, check_port(port))
-        self.client.transport.empty(call)
-
-    def create_preview(
-        self,
-        port: int,
-        *,
-        paths: Optional[Sequence[str]] = None,
-        ttl_seconds: Optional[int] = None,
-    ) -> models.Preview:
-        """Make a signed link to a port, for some paths and a limited time."""
-        body: models.PreviewRequest = {"port": check_port(port)}
-        if paths is not None:
-            body["paths"] = list(paths)
-        if ttl_seconds is not None:
-            body["ttl_seconds"] = ttl_seconds
-        call = operations.post_sandboxes_id_preview_token(self.id, body)
-        return self.client.transport.json(call)
-
-    def logs(
-        self,
-        stream: str = "both",
-        follow: bool = False,
-        *,
-        tail: Optional[int] = None,
-    ) -> Generator[str, None, None]:
-        """The lines of the console; with `follow` also those to come."""
-        transport = self.client.transport
-        if not follow:
-            call = operations.get_sandboxes_id_logs(self.id, follow=False, stream=stream, tail=tail)
-            for line in transport.text(call).splitlines():
-                yield line
-            return
-        followed = operations.get_sandboxes_id_logs_stream(
-            self.id, follow=True, stream=stream, tail=tail
-        )
-        with flavour.closing(transport.events(followed)) as events:
-            for event in events:
-                fields = event.json()
-                yield str(fields.get("line", fields.get("chunk", ""))).rstrip("\n")
-
-    def events(
-        self,
-        *,
-        tail: Optional[int] = None,
-        since: Optional[str] = None,
-    ) -> List[models.Event]:
-        """What happened to the sandbox, oldest first."""
-        call = operations.get_sandboxes_id_events(self.id, tail=tail, since=since)
-        return self.client.transport.json(call)["events"]
-
-    def follow_events(
-        self,
-        *,
-        tail: Optional[int] = None,
-        since: Optional[str] = None,
-    ) -> Generator[models.Event, None, None]:
-        """Iterate over what happens to the sandbox."""
-        call = operations.get_sandboxes_id_events_stream(
-            self.id, tail=tail, since=since, follow=True
-        )
-        with flavour.closing(self.client.transport.events(call)) as events:
-            for event in events:
-                if event.event == "event":
-                    yield cast(models.Event, event.json())
-
-    def metrics(self) -> models.MachineMetrics:
-        """What the machine uses now."""
-        return self.client.transport.json(operations.get_sandboxes_id_metrics(self.id))
-
-    def usage_over_time(
-        self,
-        *,
-        start: Optional[str] = None,
-        end: Optional[str] = None,
-        range: Optional[str] = None,
-        step: Any = None,
-    ) -> models.MetricSeries:
-        """What the machine used, as series over time."""
-        call = operations.get_metrics_sandbox_id(
-            self.id, from_=start, to=end, range=range, step=step
-        )
-        return self.client.transport.json(call)
-
-    def mcp(self, message: Mapping[str, Any]) -> Any:
-        """Send a message of the Model Context Protocol to the sandbox's tools."""
-        call = operations.post_sandboxes_id_mcp(self.id, dict(message))
-        return self.client.transport.json(call, READY)
-
-
-def default_client() -> PandaStack:
-    from .client import get_default_client
-
-    return get_default_client()
-
 
 def _first_child(data: Mapping[str, Any]) -> Any:
     if data.get("sandbox"):
@@ -838,14 +338,3 @@ def _first_child(data: Mapping[str, Any]) -> Any:
 def _check_cancel(cancel: Optional[CancelEvent]) -> None:
     if not is_cancel_event(cancel):
         raise TypeError("cancel must be a blocking event such as threading.Event")
-
-
-def _failed(cmd: str, result: Union[ExecResult, Execution]) -> CommandFailed:
-    last = result.stderr.strip().splitlines()
-    return CommandFailed(
-        f"the command {cmd[:80]!r} exited with code {result.exit_code}"
-        + (f": {last[-1]}" if last else ""),
-        exit_code=result.exit_code,
-        stdout=result.stdout,
-        stderr=result.stderr,
-    )

@@ -9,7 +9,7 @@ from .._core import operations
 from .._retry import Sending
 from .._wire import list_of
 from ..exceptions import ConflictError, NotFoundError
-from .sandbox import default_client
+from .state import default_client
 
 if TYPE_CHECKING:
     from .._core import models
