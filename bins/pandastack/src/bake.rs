@@ -114,10 +114,8 @@ impl BakeArgs {
         let baked = baked?;
         if self.json {
             let names: Vec<String> = recipe.aliases.iter().chain([&recipe.name]).map(ToString::to_string).collect();
-            println!(
-                "{}",
-                json!({ "layer": baked.layer, "names": names, "cached": baked.cached, "boot_ms": baked.boot.as_millis() as u64 })
-            );
+            let boot_ms = baked.boot.as_millis() as u64;
+            println!("{}", json!({ "layer": baked.layer, "names": names, "cached": baked.cached, "boot_ms": boot_ms }));
         } else {
             let how = if baked.cached { "is up to date" } else { "baked" };
             println!("template {} {how}: {} (first boot {:.1} s)", recipe.name, baked.layer, baked.boot.as_secs_f32());
@@ -229,7 +227,8 @@ pub fn find_agent(told: Option<&Path>) -> Result<PathBuf> {
         }
     }
     bail!(
-        "the guest agent is not next to this program ({}); build it with `make build`, install it, or name it with --agent",
+        "the guest agent is not next to this program ({}); build it with `make build`, install it, or name it with \
+         --agent",
         beside.display()
     )
 }

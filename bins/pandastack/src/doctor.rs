@@ -11,7 +11,7 @@ use clap::Args;
 use pandastack_host::{OpenPath, open_paths};
 use pandastack_sys::private;
 use pandastack_vmm_qemu::choose_tier;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     bake::find_agent,
@@ -39,15 +39,19 @@ struct CheckResult {
     warning: Option<String>,
 }
 
+impl CheckResult {
+    fn json(&self) -> Value {
+        let Self { what, fine, found, fix, warning } = self;
+        json!({ "check": what, "ok": fine, "found": found, "fix": fix, "warning": warning })
+    }
+}
+
 impl DoctorArgs {
     pub fn run(self) -> Result<ExitCode> {
         let findings = look(&self.data_dir);
         let sound = findings.iter().all(|finding| finding.fine);
         if self.json {
-            let rows: Vec<_> = findings
-                .iter()
-                .map(|finding| json!({ "check": finding.what, "ok": finding.fine, "found": finding.found, "fix": finding.fix, "warning": finding.warning }))
-                .collect();
+            let rows: Vec<_> = findings.iter().map(CheckResult::json).collect();
             println!("{}", json!({ "ok": sound, "checks": rows }));
         } else {
             for CheckResult { what, fine, found, fix, warning } in &findings {

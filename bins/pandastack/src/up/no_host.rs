@@ -8,13 +8,13 @@ use pandastack_control::{Control, ControlPlace, DatabaseAddress, start_telemetry
 use pandastack_kit::{Scope, trace::SpanQueue};
 use pandastack_wire_fleet::{HostPort, NoHost};
 
-use super::{ApiListener, CLOSE_DEADLINE, UpArgs, tell};
+use super::{CLOSE_DEADLINE, UpArgs, listener::ApiListener, tell};
 use crate::{notify, stop::asked_to_stop};
 
 impl UpArgs {
     /// Runs the server without a host, from start to clean stop.
     pub(super) async fn run_without_host(self, descriptors: u64) -> Result<ExitCode> {
-        let (telemetry, doorway) = (self.telemetry()?, self.open_door(descriptors, None).await?);
+        let (telemetry, doorway) = (self.telemetry.settings()?, self.open_door(descriptors, None).await?);
         let (scope, collecting) = (Scope::new(), Scope::new());
         let spans = telemetry.map(|settings| start_telemetry(settings, &collecting));
         let served = self.serve_without_host(&scope, doorway, spans).await;
