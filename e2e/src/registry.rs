@@ -88,7 +88,10 @@ impl LocalRegistry {
         for blob in [&root, &changes, &config] {
             self.push_blob(blob).await;
         }
-        let part = |kind: &str, blob: &[u8]| json!({"mediaType": format!("application/vnd.oci.image.{kind}"), "digest": digest(blob), "size": blob.len()});
+        let part = |kind: &str, blob: &[u8]| {
+            let kind = format!("application/vnd.oci.image.{kind}");
+            json!({"mediaType": kind, "digest": digest(blob), "size": blob.len()})
+        };
         let kind = "application/vnd.oci.image.manifest.v1+json";
         let manifest = json!({
             "schemaVersion": 2, "mediaType": kind, "config": part("config.v1+json", &config),
@@ -97,8 +100,10 @@ impl LocalRegistry {
         let manifest = manifest.to_string().into_bytes();
         self.push_manifest(&digest(&manifest), kind, manifest.clone()).await;
         // The name refers to a list of platforms, as with most images.
-        let other = json!({"mediaType": kind, "digest": digest(&manifest), "size": manifest.len(), "platform": {"os": "linux", "architecture": "arm64"}});
-        let ours = json!({"mediaType": kind, "digest": digest(&manifest), "size": manifest.len(), "platform": {"os": "linux", "architecture": "amd64"}});
+        let [other, ours] = ["arm64", "amd64"].map(|architecture| {
+            let platform = json!({"os": "linux", "architecture": architecture});
+            json!({"mediaType": kind, "digest": digest(&manifest), "size": manifest.len(), "platform": platform})
+        });
         let kind = "application/vnd.oci.image.index.v1+json";
         let list = json!({"schemaVersion": 2, "mediaType": kind, "manifests": [other, ours]}).to_string().into_bytes();
         self.push_manifest("1", kind, list).await;

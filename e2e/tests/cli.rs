@@ -1,6 +1,8 @@
 //! The command line as people and scripts use it: contexts, forms of output, names and starts of
 //! ids, copies that go on, watching, exit codes, completion and measuring. One server for all.
 
+mod files;
+
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
@@ -77,6 +79,19 @@ impl Person {
         serde_json::from_str(&self.runs(&[words, &["--json"]].concat())).unwrap()
     }
 
+    /// Copies a tree, and returns how many files were copied and how many were skipped.
+    fn copies(&self, words: &[&str]) -> (u64, u64) {
+        let copied = self.json(&[&["cp", "-r"], words].concat());
+        (copied["files"].as_u64().unwrap(), copied["skipped"].as_u64().unwrap())
+    }
+
+    /// Adds a server with a key, and returns what the command printed.
+    fn knows(&self, name: &str, url: &str, key: &str) -> String {
+        let said = self.says(&mut self.command(&["context", "add", name, url, "--key-stdin"]), &format!("{key}\n"));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        said.out
+    }
+
     fn fails(&self, words: &[&str], code: i32, part: &str) {
         let said = self.tries(words);
         assert_eq!(said.code, Some(code), "{words:?}: {}{}", said.out, said.err);
@@ -104,6 +119,7 @@ async fn the_command_line_from_contexts_to_measuring() {
     exit_codes(&person, &server, &id);
     trees(&person, &client, &id).await;
     large_files(&person, &client, &id).await;
+    files::contents_are_compared_and_pages_are_found(&server, &client, &id).await;
     completion(&person, &id);
     assert!(person.runs(&["tree", "web"]).contains(&format!("● {id}  running  ← this one")));
     assert_eq!(person.runs(&["open", "docs", "--print"]), format!("{}/docs\n", server.url));
@@ -113,14 +129,13 @@ async fn the_command_line_from_contexts_to_measuring() {
     person.runs(&["docs", "man", &person.text("man")]);
     let page = fs::read_to_string(person.path("man/pandastack-sandbox-create.1")).unwrap();
     assert!(page.contains(".SH SYNOPSIS"), "{page}");
+    assert_eq!(person.runs(&["rm", &id[..8]]), format!("deleted {id}\n"));
     clean(&client).await;
 }
 
 fn contexts(person: &Person, server: &TestServer) {
     person.fails(&["ls"], 4, "no API key");
-    let add = ["context", "add", "here", &server.url, "--key-stdin"];
-    let said = person.says(&mut person.command(&add), &format!("{}\n", server.key));
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "added here, the current context\n"), "{}", said.err);
+    assert_eq!(person.knows("here", &server.url, &server.key), "added here, the current context\n");
     person.runs(&["context", "add", "gone", NOBODY]);
     assert_eq!(person.runs(&["context", "list", "-o", "name"]), "gone\nhere\n");
     assert_eq!(person.runs(&["ls", "-o", "name"]), "");
@@ -226,25 +241,21 @@ async fn trees(person: &Person, client: &Client, id: &str) {
     }
     std::os::unix::fs::symlink("sub/c", local.join("link")).unwrap();
     let (there, here, returned) = ("web:/srv/t".to_owned(), person.text("tree"), person.text("back"));
-    let counts = |words: &[&str]| {
-        let copied = person.json(&[&["cp", "-r"], words].concat());
-        (copied["files"].as_u64().unwrap(), copied["skipped"].as_u64().unwrap())
-    };
-    assert_eq!(counts(&[&here, &there]), (3, 0));
-    assert_eq!(counts(&["--resume", &here, &there]), (0, 3));
+    assert_eq!(person.copies(&[&here, &there]), (3, 0));
+    assert_eq!(person.copies(&["--resume", &here, &there]), (0, 3));
     run(client, id, "rm /srv/t/sub/b.bin; printf changed > /srv/t/sub/c").await;
-    assert_eq!(counts(&["--resume", &here, &there]), (2, 1));
+    assert_eq!(person.copies(&["--resume", &here, &there]), (2, 1));
     assert_eq!(
         run(client, id, "cat '/srv/t/-a b.txt' /srv/t/link; stat -c %s /srv/t/sub/b.bin").await,
         "onethree100000\n"
     );
 
-    assert_eq!(counts(&[&there, &returned]), (3, 0));
+    assert_eq!(person.copies(&[&there, &returned]), (3, 0));
     assert_eq!(contents(&back), contents(&local));
     fs::remove_file(back.join("link")).unwrap();
     fs::remove_dir_all(back.join("sub/empty")).unwrap();
     fs::write(back.join("sub/b.bin"), "cut off").unwrap();
-    assert_eq!(counts(&["--resume", &there, &returned]), (1, 2));
+    assert_eq!(person.copies(&["--resume", &there, &returned]), (1, 2));
     assert_eq!(contents(&back), contents(&local));
     person.fails(&["cp", "-r", "web:/srv/nothing", &returned], 3, "there is no /srv/nothing");
     person.fails(&["cp", &here, "web:/srv/x"], 1, "with -r");

@@ -416,7 +416,8 @@ mod deep {
         wait_for("the image to promise no more than there is", PATIENCE, promised).await;
 
         let copy = "head -c 96000000 /dev/urandom | tee /root/big | sha256sum && sync && \
-                    echo 3 > /proc/sys/vm/drop_caches && cat /root/big | sha256sum && ! mount | grep ' / ' | grep -w ro";
+                    echo 3 > /proc/sys/vm/drop_caches && cat /root/big | sha256sum && \
+                    ! mount | grep ' / ' | grep -w ro";
         let meanwhile = async {
             let waits = async || server.said().contains("the host's disk may be full").then_some(());
             wait_for("the guest to wait", PATIENCE, waits).await;

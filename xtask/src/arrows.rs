@@ -45,7 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("mcp", &["client", "door", "wire-fleet", "model", "kit"]),
-    ("cli", &["client", "mcp", "kit", "wire-public"]),
+    ("cli", &["client", "mcp", "model", "kit", "wire-public"]),
 ];
 
 /// Rooms that may import anything except a binary.

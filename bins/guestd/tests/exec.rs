@@ -58,7 +58,8 @@ fn environment_comes_in_layers() {
     let mut client = agent.connect();
     assert_eq!(
         client.shell(1, "env | grep -vE '^(PWD|SHLVL|_|OLDPWD)=' | sort"),
-        "HOME=/root\nLANG=C.UTF-8\nLOGNAME=root\nPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nUSER=root\n"
+        "HOME=/root\nLANG=C.UTF-8\nLOGNAME=root\n\
+         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nUSER=root\n"
     );
     let env = vec![variable("A", "1"), variable("A", "2"), variable("HOME", "/tmp"), variable("EMPTY", "")];
     let output =

@@ -1,15 +1,15 @@
 //! Finds the thing that a user names: by its id, by a start of the id that no other has, or by its
 //! name. A whole id is used as it is, without a question to the server.
 
+use std::str::FromStr;
+
 use pandastack_client::{Client, ClientError};
+use pandastack_model::{BuildId, SandboxId, WebhookId};
 
 use crate::{advice::advise, exit::ExitReason};
 
 /// Things that an error lists at most.
 const LISTED_MAX: usize = 10;
-/// Length of a UUID, and where it has hyphens.
-const UUID_CHARS: usize = 36;
-const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 /// Hex digits of a key's id.
 const KEY_DIGITS: usize = 16;
 /// The label that names a sandbox.
@@ -65,12 +65,12 @@ impl FoundKind {
 
     /// Tells whether a text has the shape of a whole id. Names have no shape.
     fn is_whole(self, text: &str) -> bool {
-        let after = |prefix: &str| text.strip_prefix(prefix).is_some_and(is_uuid);
         match self {
-            FoundKind::Sandbox => is_uuid(text),
-            FoundKind::Snapshot => is_uuid(text) || text.rsplit_once('_').is_some_and(|(_, uuid)| is_uuid(uuid)),
-            FoundKind::Build => after("bld_"),
-            FoundKind::Webhook => after("whk_"),
+            FoundKind::Sandbox => is_id::<SandboxId>(text),
+            // With or without a prefix. What follows it is a bare UUID, like a sandbox's id.
+            FoundKind::Snapshot => is_id::<SandboxId>(text.rsplit_once('_').map_or(text, |(_, uuid)| uuid)),
+            FoundKind::Build => is_id::<BuildId>(text),
+            FoundKind::Webhook => is_id::<WebhookId>(text),
             FoundKind::Key => text.strip_prefix("key_").is_some_and(|hex| hex.len() == KEY_DIGITS && is_hex(hex)),
             FoundKind::Volume | FoundKind::Template => false,
         }
@@ -179,17 +179,12 @@ fn choose(kind: FoundKind, mut candidates: Vec<Candidate>, text: &str) -> anyhow
     }
 }
 
-fn is_uuid(text: &str) -> bool {
-    let letter = |(at, byte): (usize, u8)| if HYPHENS.contains(&at) { byte == b'-' } else { is_hex_digit(byte) };
-    text.len() == UUID_CHARS && text.bytes().enumerate().all(letter)
+fn is_id<Id: FromStr>(text: &str) -> bool {
+    text.parse::<Id>().is_ok()
 }
 
 fn is_hex(text: &str) -> bool {
-    text.bytes().all(is_hex_digit)
-}
-
-fn is_hex_digit(byte: u8) -> bool {
-    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 #[cfg(test)]

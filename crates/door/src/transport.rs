@@ -29,7 +29,8 @@ const HANDSHAKE_RECORD: u8 = 22;
 /// The answer to a client that does not use TLS.
 const PLAIN_ANSWER: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n\
                             content-length: 87\r\n\r\n\
-                            {\"error\":\"this server speaks https; use https:// in its address\",\"code\":\"tls.required\"}";
+                            {\"error\":\"this server speaks https; use https:// in its address\",\
+                            \"code\":\"tls.required\"}";
 
 /// A stream of bytes to a client.
 pub enum Transport {

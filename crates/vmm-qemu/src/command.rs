@@ -63,7 +63,8 @@ pub fn arguments(spec: &MachineSpec, shape: &MachineProperties, origin: &StartMo
     words.pair("-object", format!("memory-backend-file,id=ram,size={size},mem-path={},share={share}", escaped(mem)));
     words.pair("-chardev", format!("file,id=console,path={},append=on", escaped(&inherited(CONSOLE_FD))));
     words.pair("-serial", "chardev:console");
-    words.pair("-blockdev", format!("driver=raw,node-name=root,discard=unmap,file.driver=file,file.locking=off,file.discard=unmap,file.filename={}", escaped(&spec.disk)));
+    let disk = "driver=raw,node-name=root,discard=unmap,file.driver=file,file.locking=off,file.discard=unmap";
+    words.pair("-blockdev", format!("{disk},file.filename={}", escaped(&spec.disk)));
     // On a full host disk QEMU stops the machine, and `room` resumes it.
     words.pair("-device", "virtio-blk-device,drive=root,werror=enospc,rerror=report");
     words.pair("-netdev", format!("tap,id=net,fd={TAP_FD}"));

@@ -117,7 +117,8 @@ async def cancelled(client, tools, sandbox):
 
 
 async def processes(tools, sandbox):
-    started = await tools.json("start_process", sandbox_id=sandbox, command="echo one; sleep 1; echo two; exec sleep 999")
+    command = "echo one; sleep 1; echo two; exec sleep 999"
+    started = await tools.json("start_process", sandbox_id=sandbox, command=command)
     process, offset, said = started["id"], 0, ""
     while said != "one\ntwo\n":
         part = await tools.json(

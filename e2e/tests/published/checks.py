@@ -295,9 +295,11 @@ def previews_need_no_key_and_wake():
 
     assert ask("/a?b=c").read().decode() == f"1 /a?b=c {url.netloc}"
     key = base64.b64encode(os.urandom(16)).decode()
-    socket = ask("/ws", upgrade="websocket", connection="Upgrade", **{"sec-websocket-version": "13", "sec-websocket-key": key})
+    handshake = {"sec-websocket-version": "13", "sec-websocket-key": key}
+    socket = ask("/ws", upgrade="websocket", connection="Upgrade", **handshake)
     accept = base64.b64encode(hashlib.sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()).decode()
-    assert (socket.status, socket.headers["sec-websocket-accept"]) == (101, accept), (socket.status, socket.headers.items())
+    answered = socket.status, socket.headers["sec-websocket-accept"]
+    assert answered == (101, accept), (socket.status, socket.headers.items())
     connection.sock.sendall(bytes([0x81, 0x82, 1, 2, 3, 4, ord("h") ^ 1, ord("i") ^ 2]))
     echoed = b""
     while len(echoed) < 4:

@@ -1,4 +1,7 @@
-"""The command line that comes with the published TypeScript client, every command that has a route. `checks_cli.py NAME` runs one check."""
+"""The command line that comes with the published TypeScript client, every command that has a route.
+
+`checks_cli.py NAME` runs one check.
+"""
 
 import fcntl
 import json
@@ -99,10 +102,12 @@ def template_commands():
             file.write("FROM mini\nCOPY hello.txt /srv/hello.txt\nRUN echo built >> /srv/hello.txt\n")
         with open(os.path.join(folder, "hello.txt"), "w", encoding="utf-8") as file:
             file.write("hello\n")
-        said = cli("template", "build", "--name", "cli-made", "-f", os.path.join(folder, "Dockerfile"), "--context", folder)
+        dockerfile = os.path.join(folder, "Dockerfile")
+        said = cli("template", "build", "--name", "cli-made", "-f", dockerfile, "--context", folder)
     builds = cli("template", "builds")
     assert "cli-made" in builds, (said, builds)
-    build = json.loads(builds)[0]["id"] if builds.lstrip().startswith("[") else re.search(r"[\w-]{20,}", builds).group(0)
+    is_json = builds.lstrip().startswith("[")
+    build = json.loads(builds)[0]["id"] if is_json else re.search(r"[\w-]{20,}", builds).group(0)
     assert "done" in cli("template", "build-status", build)
     assert "RUN echo built" in cli("template", "build-logs", build)
     box = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", cli("sandbox", "create", "--template", "cli-made")).group(0)

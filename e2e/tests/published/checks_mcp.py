@@ -25,7 +25,8 @@ async def use(url):
                 hello = await session.initialize()
                 assert (hello.server_info.name) == "pandastack-sandbox", hello
                 tools = await session.list_tools()
-                assert [tool.name for tool in tools.tools] == ["shell", "run_code", "read_file", "write_file", "list_dir"]
+                names = [tool.name for tool in tools.tools]
+                assert names == ["shell", "run_code", "read_file", "write_file", "list_dir"]
                 async def call(name, **arguments):
                     done = await session.call_tool(name, arguments)
                     return done.content[0].text, bool(done.is_error)

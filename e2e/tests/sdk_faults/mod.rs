@@ -98,7 +98,8 @@ async fn a_proxy_that_buffers_delays_answers_and_ends_endless_streams() {
         [python("buffered"), node("buffered")].map(|mut it| Program::start(&mut it, &proxy, &server.key));
     let [python, node] = &mut programs;
     let mut expected = json!({
-        "exec": "one\n", "stream": "one\ntwo\n", "process": 3, "endless": "RequestTimeout", "written": null, "read": 100_000,
+        "exec": "one\n", "stream": "one\ntwo\n", "process": 3, "endless": "RequestTimeout", "written": null,
+        "read": 100_000,
     });
     assert_eq!(python.seen(), expected, "{}", server.said());
     expected["endless"] = json!("TimeoutError");

@@ -49,7 +49,8 @@ impl Pebble {
             "#!/bin/sh\nset -e\necho \"$*\" >> {}/calls\ncase $1 in\n\
              present) curl -sS --noproxy '*' -d \"{{\\\"host\\\":\\\"$3.\\\",\\\"value\\\":\\\"$4\\\"}}\" \
              http://127.0.0.1:{records}/set-txt ;;\n\
-             cleanup) curl -sS --noproxy '*' -d \"{{\\\"host\\\":\\\"$3.\\\"}}\" http://127.0.0.1:{records}/clear-txt ;;\n\
+             cleanup) curl -sS --noproxy '*' -d \"{{\\\"host\\\":\\\"$3.\\\"}}\" \
+             http://127.0.0.1:{records}/clear-txt ;;\n\
              esac\n",
             folder.display()
         );

@@ -92,7 +92,8 @@ impl Store {
     pub async fn begin_build(&self, build: &BuildRow, under_way_max: u64) -> Result<BuildAdded, StoreError> {
         let mut tx = self.begin_in(&build.workspace, "begin a build").await?;
         let sql = format!(
-            "SELECT COUNT(*) AS held, COALESCE(SUM(CASE WHEN name = ? THEN 1 ELSE 0 END), 0) AS twins FROM build WHERE workspace = ? AND {UNFINISHED}"
+            "SELECT COUNT(*) AS held, COALESCE(SUM(CASE WHEN name = ? THEN 1 ELSE 0 END), 0) AS twins FROM build
+             WHERE workspace = ? AND {UNFINISHED}"
         );
         let row = query_built(sql)
             .bind(build.name.as_str())

@@ -75,7 +75,8 @@ pub(super) async fn keep_ancestor(tx: &mut Transaction, id: SandboxId, now_ns: u
         return Ok(());
     }
     let drop_old = "DELETE FROM fork_ancestor WHERE id IN (
-                        SELECT id FROM fork_ancestor WHERE workspace = (SELECT workspace FROM fork_ancestor WHERE id = ?)
+                        SELECT id FROM fork_ancestor
+                        WHERE workspace = (SELECT workspace FROM fork_ancestor WHERE id = ?)
                         ORDER BY deleted_at DESC, id LIMIT 1000000000 OFFSET ?)";
     query(drop_old)
         .bind(id.to_string())

@@ -202,8 +202,8 @@ fn insert(intent: &Intent) -> Query<'static> {
         SandboxOrigin::Layer(layer) => Some(layer.to_string()),
     };
     let sql = "INSERT INTO sandbox (id, workspace, generation, created_at, template, ttl_seconds, persistent, metadata,
-                   env, cpus, memory_mib, disk_mib, status, guest_ip, boot_ms, boot_mode, isolation, origin_layer, from_snapshot,
-                   egress, bandwidth_mbps, volumes, parent, fork_tree_id, fork_index, promoted_ttl_seconds,
+                   env, cpus, memory_mib, disk_mib, status, guest_ip, boot_ms, boot_mode, isolation, origin_layer,
+                   from_snapshot, egress, bandwidth_mbps, volumes, parent, fork_tree_id, fork_index, promoted_ttl_seconds,
                    promoted_persistent)
                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     query(sql)

@@ -174,7 +174,8 @@ impl Store {
         bytes_max: ByteSize,
     ) -> Result<Vec<LayerId>, StoreError> {
         let by_count = "DELETE FROM build_layer WHERE workspace = ?1 AND cache_key NOT IN
-                        (SELECT cache_key FROM build_layer WHERE workspace = ?1 ORDER BY used_at DESC LIMIT ?2) RETURNING layer";
+                        (SELECT cache_key FROM build_layer WHERE workspace = ?1 ORDER BY used_at DESC LIMIT ?2)
+                        RETURNING layer";
         let mut gone = self.evict(by_count, workspace.0.clone(), layers_max).await?;
         let by_bytes = "DELETE FROM build_layer WHERE workspace = ?1 AND cache_key IN (SELECT cache_key FROM
                         (SELECT cache_key, SUM(bytes) OVER (ORDER BY used_at DESC, cache_key) AS total FROM build_layer

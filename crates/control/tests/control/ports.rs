@@ -35,7 +35,8 @@ async fn listening_and_declared_ports_are_one_sorted_list() {
     let (status, list) = rig.get(&path).await;
     let expected = json!([
         {"port": 5173, "listening": true, "source": "detected", "proxy_url": url(5173), "loopback_only": true},
-        {"port": 8080, "label": "service", "listening": true, "source": "user", "proxy_url": url(8080), "process": "node"},
+        {"port": 8080, "label": "service", "listening": true, "source": "user", "proxy_url": url(8080),
+            "process": "node"},
         later,
     ]);
     assert_eq!((status, list), (200, expected));

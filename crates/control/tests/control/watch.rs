@@ -68,7 +68,8 @@ async fn events_can_be_asked_for_since_a_time_and_by_their_owner_only() {
     assert_eq!(first["type"], "sandbox.running");
     assert_eq!(
         first["payload"],
-        json!({"boot_ms": 12, "boot_mode": "snapshot-natid", "isolation": "fake", "phases": {"prepare_ms": 7, "guest_ms": 5}})
+        json!({"boot_ms": 12, "boot_mode": "snapshot-natid", "isolation": "fake",
+            "phases": {"prepare_ms": 7, "guest_ms": 5}})
     );
     let (_, since) = rig.get(&format!("{path}?since=2000-01-01T00:00:00Z")).await;
     assert_eq!(since, list);
@@ -96,7 +97,8 @@ async fn forks_and_ends_are_told_to_who_follows() {
     };
     assert_eq!(of("fork.staged")["requested"], 3);
     assert_eq!(of("fork.child_failed"), json!({"index": 1, "error": "no room", "code": "host.full"}));
-    let done = json!({"tree_id": tree["tree_id"], "snapshot": tree["snapshot_id"], "requested": 3, "succeeded": 2, "failed": 1});
+    let done = json!({"tree_id": tree["tree_id"], "snapshot": tree["snapshot_id"],
+        "requested": 3, "succeeded": 2, "failed": 1});
     assert_eq!(of("fork_tree.completed"), done);
 
     let number: SandboxId = id.parse().unwrap();

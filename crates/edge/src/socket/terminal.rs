@@ -27,7 +27,10 @@ use crate::{
 };
 
 /// Starts the user's shell as a login shell: `$SHELL` if it is set, else bash, else sh.
-const LOGIN_SHELL: &str = r#"for shell in "$SHELL" /bin/bash /bin/sh; do [ -x "$shell" ] && SHELL=$shell && export SHELL && exec "$shell" -l; done"#;
+const LOGIN_SHELL: &str = concat!(
+    r#"for shell in "$SHELL" /bin/bash /bin/sh; do "#,
+    r#"[ -x "$shell" ] && SHELL=$shell && export SHELL && exec "$shell" -l; done"#,
+);
 
 /// Format of the exit frame.
 #[derive(Clone, Copy)]

@@ -88,7 +88,8 @@ async fn wrong_messages_have_their_codes() {
 async fn a_shell_tool_runs_commands_by_either_spelling() {
     let mut rig = Rig::start().await;
     for arguments in [json!({"command": "ls", "timeout_ms": 2000}), json!({"cmd": "ls", "timeout_seconds": 2})] {
-        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "shell", "arguments": arguments}});
+        let params = json!({"name": "shell", "arguments": arguments});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         let asked = answer(rig.post("/mcp", &message));
         let play = async {
             let played = rig.played.recv().await.unwrap();

@@ -121,8 +121,10 @@ async fn output_is_given_from_an_offset_on() {
     let rig = Rig::start().await;
     lay_out(&rig, [Ok(OutputEvent::At(7)), out("é\n".as_bytes()), err(b"bad"), out(b"\xff"), end(None)]);
     let (status, output) = answer(rig.call(Method::GET, "/processes/prc_1/output?offset=4")).await;
-    let expected = json!({"stdout": "é\n\u{fffd}", "stderr": "bad", "next_offset": 14, "truncated": 3, "status": "running",
-        "chunks": [{"stream": "stdout", "chunk": "é\n"}, {"stream": "stderr", "chunk": "bad"}, {"stream": "stdout", "chunk": "\u{fffd}"}]});
+    let chunk = |stream: &str, text: &str| json!({"stream": stream, "chunk": text});
+    let chunks = [chunk("stdout", "é\n"), chunk("stderr", "bad"), chunk("stdout", "\u{fffd}")];
+    let expected = json!({"stdout": "é\n\u{fffd}", "stderr": "bad", "next_offset": 14, "truncated": 3,
+        "status": "running", "chunks": chunks});
     assert_eq!((status, output), (200, expected));
     lay_out(&rig, [Ok(OutputEvent::At(0)), ended(3)]);
     let (_, output) = answer(rig.call(Method::GET, "/processes/prc_1/output")).await;

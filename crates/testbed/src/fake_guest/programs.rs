@@ -44,7 +44,10 @@ pub(super) async fn run(start: StartProcess, mut channel: FakeChannel) -> AfterR
     };
     let (end, verdict) = tokio::select! {
         (end, verdict) = program(&words, &mut channel) => (end, verdict),
-        () = deadline => (ProgramEnd::Exit(ProcessExit { code: 143, timed_out: true, signal: Some(15) }), AfterRequest::GoOn),
+        () = deadline => {
+            let late = ProcessExit { code: 143, timed_out: true, signal: Some(15) };
+            (ProgramEnd::Exit(late), AfterRequest::GoOn)
+        }
     };
     match end {
         ProgramEnd::Exit(exit) => channel.say(exit).await,

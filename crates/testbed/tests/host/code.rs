@@ -33,8 +33,10 @@ async fn cells_run_and_refusals_have_their_kinds() {
         // More than a frame, less than a window.
         let long = format!("echo {}", "y".repeat(700_000));
         assert_eq!(cell(bed, id, "one", &long).await.len(), 2);
-        assert!(matches!(&cell(bed, id, "one", "late").await[..], [CellEvent::Ended(ended)] if ended.how == CellEnd::Late));
-        assert!(matches!(&cell(bed, id, "none", "1").await[..], [CellEvent::Failed(fault)] if fault.code == "session.not_found"));
+        let late = cell(bed, id, "one", "late").await;
+        assert!(matches!(&late[..], [CellEvent::Ended(ended)] if ended.how == CellEnd::Late));
+        let unknown = cell(bed, id, "none", "1").await;
+        assert!(matches!(&unknown[..], [CellEvent::Failed(fault)] if fault.code == "session.not_found"));
         assert_eq!(bed.host.close_code(id, &"none".parse().unwrap()).await.unwrap_err().code, "session.not_found");
         bed.host.close_code(id, &"one".parse().unwrap()).await.unwrap();
     })

@@ -10,7 +10,7 @@ use std::{
 
 use futures_util::future::join_all;
 use pandastack_host::net::GUEST;
-use pandastack_model::{FaultKind, GuestPort, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId, SandboxSpec, SandboxState};
 use pandastack_sys::netns::Netns;
 use pandastack_testbed::{FakeBed, spec, wait_for, with_fake_bed};
 use pandastack_vmm_fake::DriverCall;
@@ -117,7 +117,8 @@ async fn sleep_breaks_connections_and_those_that_come_share_one_wake() {
         tokio::select! {
             // The new namespace has no listener and does not answer.
             tried = join_all((0..12).map(|_| bed.host.connect(id, port(3000)))) => {
-                assert!(tried.iter().all(|tried| tried.as_ref().is_err_and(|fault| fault.code != "sandbox.wake_failed")));
+                let other = |fault: &Fault| fault.code != "sandbox.wake_failed";
+                assert!(tried.iter().all(|tried| tried.as_ref().is_err_and(other)));
             }
             () = wait_for("the wake", SOON, awake) => {}
         }

@@ -41,7 +41,8 @@ async fn a_command_says_all_it_has_to_and_then_its_end() {
 async fn our_own_fields_reach_the_host() {
     let mut rig = Rig::start().await;
     let mut peer = rig.open("/exec/ws").await;
-    peer.say(json!({"id": "a", "argv": ["printf", "a b"], "cwd": "/tmp", "env": {"A": "1"}, "user": "nobody", "stdin": "in"}))
+    let env = json!({"A": "1"});
+    peer.say(json!({"id": "a", "argv": ["printf", "a b"], "cwd": "/tmp", "env": env, "user": "nobody", "stdin": "in"}))
         .await;
     let mut played = rig.next_played().await;
     assert_eq!(played.ask.program, Program::Argv(vec!["printf".into(), "a b".into()]));
