@@ -151,8 +151,8 @@ kinds! {
     /// host, from generation 4: `CodeWarm`. Keep a warm kernel. Answered by `Done` when it is
     /// ready.
     CodeWarm = 68,
-    /// host, from generation 4: empty. Rehearse with warm kernels, and keep a copy of each ready for
-    /// the next session. Answered by `Done`.
+    /// host, from generation 4: empty. Rehearse with warm kernels, and keep a copy ready for the
+    /// next session. Answered by `Done`.
     CodeRehearse = 69,
 
     /// guest: `Welcome`.
