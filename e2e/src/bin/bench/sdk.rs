@@ -13,9 +13,9 @@ use pandastack_testbed::{DataFolder, TestServer, built};
 
 use crate::table::{FigureTable, ms, percentile};
 
-const CREATES: usize = 15;
+const CREATES: usize = 8;
 /// Runs of each Python client, in turns.
-const ROUNDS: usize = 2;
+const ROUNDS: usize = 6;
 const COMMANDS: usize = 1000;
 const STARTS: usize = 30;
 
