@@ -80,16 +80,9 @@ impl Disk {
         server.kill().unwrap();
         end_users(&self.mount);
         if self.data().join("volume.xfs").exists() {
-            must("umount", &[text(&self.data().join("volume"))]);
+            unmount_unused(&self.data().join("volume"));
         }
-        // A machine's mount namespace is removed a little after the machine.
-        let unmounted = (0..200).any(|_| {
-            unmount(&self.mount) || {
-                std::thread::sleep(Duration::from_millis(25));
-                false
-            }
-        });
-        assert!(unmounted, "the disk is still in use");
+        unmount_unused(&self.mount);
         self.mount();
         assert_eq!(std::fs::read(&unflushed).unwrap_or_default(), b"", "this cut loses what was not flushed");
     }
@@ -141,6 +134,17 @@ fn text(path: &Path) -> &str {
 
 fn unmount(mount: &Path) -> bool {
     Command::new("umount").arg(mount).stderr(std::process::Stdio::null()).status().unwrap().success()
+}
+
+/// Waits until nothing uses it: a machine's mount namespace is removed a little after the machine.
+fn unmount_unused(mount: &Path) {
+    let unmounted = (0..200).any(|_| {
+        unmount(mount) || {
+            std::thread::sleep(Duration::from_millis(25));
+            false
+        }
+    });
+    assert!(unmounted, "{} is still in use", mount.display());
 }
 
 fn must(program: &str, arguments: &[&str]) {
