@@ -153,10 +153,12 @@ impl UpArgs {
         let state = self.control_place(place).await?;
         let control = self.open_control(&state, host.clone(), scope, (&doorway, spans)).await?;
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
+        // Before it is announced: a signal would end a process that does not listen yet.
+        let stop = asked_to_stop();
         self.announce(place, &key, &format!("{} ({})", tier.tier, tier.reason), &doorway)?;
         self.start_serving(&control, host, scope, doorway)?;
         notify::ready(scope);
-        asked_to_stop().await;
+        stop.await;
         notify::stopping();
         tell("stopping; press Ctrl-C again to stop at once");
         Ok(control)

@@ -45,7 +45,7 @@ impl UpArgs {
         let host: Arc<dyn HostPort> = Arc::new(NoHost::default());
         // The server with the host makes the first key, so that two starts do not make two.
         let control = self.open_control(&place, host.clone(), scope, (&doorway, spans)).await?;
-        let url = doorway.url()?;
+        let (url, stop) = (doorway.url()?, asked_to_stop());
         let (connections, descriptors) = (doorway.settings.connections_max, doorway.descriptors);
         self.start_serving(&control, host, scope, doorway)?;
         let mut out = std::io::stdout().lock();
@@ -56,7 +56,7 @@ impl UpArgs {
         writeln!(out, "  ready; stop with Ctrl-C")?;
         drop(out);
         notify::ready(scope);
-        asked_to_stop().await;
+        stop.await;
         notify::stopping();
         tell("stopping; press Ctrl-C again to stop at once");
         Ok(control)
