@@ -244,8 +244,11 @@ def test_account(client: PandaStack) -> None:
     assert "rows" in client.billing.usage(by="day")
     assert client.billing.export_usage().count("\n") >= 1
     assert client.billing.pricing()["tiers"]
-    entries = client.audit.list(limit=5)
-    assert any(entry["path"].startswith("/v1/api-keys") for entry in entries)
+    # Entries are written in batches, after the answer.
+    deadline = time.monotonic() + 30
+    while "/v1/api-keys" not in {entry["path"] for entry in client.audit.list(limit=50)}:
+        assert time.monotonic() < deadline, "the key is not in the audit trail"
+        time.sleep(0.05)
     assert next(client.audit.export())["workspace"]
     assert client.server.health()["status"] == "ok"
     assert client.server.version()["semver"]

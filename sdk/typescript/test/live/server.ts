@@ -10,3 +10,12 @@ export const client = new PandaStack({ timeoutMs: 60_000 });
 export function create(options: SandboxCreateOptions = {}): Promise<Sandbox> {
   return client.sandboxes.create({ template: TEMPLATE, ttlSeconds: 600, ...options });
 }
+
+/** Asks again until the condition holds. */
+export async function eventually(holds: () => Promise<boolean>, what: string): Promise<void> {
+  const deadline = Date.now() + 30_000;
+  while (!(await holds())) {
+    if (Date.now() > deadline) throw new Error(`not seen: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AuthError, BadRequestError, NotFoundError, PandaStack } from "../../src/index.js";
 import { failureOf } from "../stand-in.js";
-import { client, TEMPLATE } from "./server.js";
+import { client, eventually, TEMPLATE } from "./server.js";
 
 test("the server and the caller can be asked about", async () => {
   assert.equal((await client.server.health()).status, "ok");
@@ -26,8 +26,12 @@ test("keys are made, used and revoked, and that is in the audit trail", async ()
   assert.ok((await other.apiKeys.list()).some(({ id, current }) => id === key.id && current));
   await client.apiKeys.revoke(key.id);
   assert.ok((await failureOf(other.me())) instanceof AuthError);
-  const entries = await client.audit.list({ limit: 50 });
-  assert.ok(entries.some(({ method, path }) => method === "DELETE" && path.includes(key.id)));
+  const isNoted = async () =>
+    (await client.audit.list({ limit: 50 })).some(
+      ({ method, path }) => method === "DELETE" && path.includes(key.id),
+    );
+  // Entries are written in batches, after the answer.
+  await eventually(isNoted, "the revocation in the audit trail");
   assert.ok((await client.audit.export()).length > 0);
 });
 
