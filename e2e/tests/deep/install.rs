@@ -99,6 +99,10 @@ fn needed_packages() -> Vec<&'static str> {
 fn build(version: &str, out: &Path) {
     let share = tempfile::tempdir().unwrap();
     let binaries = built("pandastack");
+    let completions = share.path().join("zsh/site-functions");
+    fs::create_dir_all(&completions).unwrap();
+    let zsh = Command::new(&binaries).args(["completion", "zsh"]).output().unwrap();
+    fs::write(completions.join("_pandastack"), zsh.stdout).unwrap();
     let mut command = Command::new(project().join("packaging/build-deb"));
     command.arg(version).arg(binaries.parent().unwrap()).arg(share.path()).arg(out).env("COMPRESSION", "none");
     assert!(command.status().unwrap().success());
