@@ -94,7 +94,9 @@ async fn events_are_followed_and_machines_measured() {
     client.hibernate(&id).await.unwrap();
     assert_eq!(client.metrics(&id).await.unwrap_err().status(), Some(503));
     client.wake(&id).await.unwrap();
+    run(&client, &id, "mkdir /root/w && echo same > /root/w/kept && echo 1 > /root/w/gone").await;
     let fork = client.fork(&id, &ForkRequest::default()).await.unwrap();
+    differ(&client, &id, &fork.sandbox.id).await;
     client.delete(&fork.sandbox.id).await.unwrap();
     let stats = client.boot_stats(10).await.unwrap();
     let modes: Vec<_> = stats.by_mode.keys().map(String::as_str).collect();
@@ -259,6 +261,25 @@ async fn run(client: &Client, id: &str, command: &str) {
     let ask = ExecRequest { cmd: Some(command.to_owned()), ..ExecRequest::default() };
     let done = client.exec(id, &ask).await.unwrap();
     assert_eq!(done.exit_code, 0, "{command}: {done:?}");
+}
+
+/// Changes two branches and compares them.
+async fn differ(client: &Client, parent: &str, child: &str) {
+    // The same size, time and name, but not the same text.
+    run(client, parent, "echo 1 > /root/w/both && touch -d @1900000000 /root/w/both").await;
+    let changes = "cd /root/w; echo 2 > both; touch -d @1900000000 both; rm gone; echo n > new; sleep 99 > /dev/null &";
+    run(client, child, changes).await;
+    let found = client.diff(parent, child, None).await.unwrap();
+    let files: Vec<_> = found.files.iter().map(|file| (file.change.as_str(), file.path.as_str())).collect();
+    for file in [("changed", "/root/w/both"), ("removed", "/root/w/gone"), ("added", "/root/w/new")] {
+        assert!(files.contains(&file), "{file:?} is not in {found:?}");
+    }
+    assert!(!files.iter().any(|(_, path)| *path == "/root/w/kept") && !found.truncated, "{found:?}");
+    assert!(found.with_processes.iter().any(|program| program.command == "sleep 99"), "{found:?}");
+    let inside = client.diff(child, parent, Some("/root/w")).await.unwrap();
+    let files: Vec<_> = inside.files.iter().map(|file| (file.change.as_str(), file.path.as_str())).collect();
+    assert_eq!(files, [("changed", "/root/w/both"), ("added", "/root/w/gone"), ("removed", "/root/w/new")]);
+    assert_eq!(client.diff(parent, parent, None).await.unwrap_err().status(), Some(400));
 }
 
 /// Makes the guest write a line to its console.

@@ -45,6 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("mcp", &["client", "door", "wire-fleet", "model", "kit"]),
+    ("web", &["door"]),
     ("cli", &["client", "mcp", "model", "kit", "wire-public"]),
 ];
 

@@ -1,6 +1,7 @@
 //! `pandastack up`: runs control, edge and host in one process, from start to clean stop.
 
 mod announce;
+mod dashboard;
 mod first_key;
 mod images;
 mod limits;
@@ -25,6 +26,7 @@ use pandastack_edge::Edge;
 use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
 use pandastack_model::PreviewSuffix;
 use pandastack_vmm_qemu::TierChoice;
+use pandastack_web::Dashboard;
 use pandastack_wire_fleet::{ControlPort, HostPort};
 
 use crate::{
@@ -155,7 +157,8 @@ impl UpArgs {
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         // Before it is announced: a signal would end a process that does not listen yet.
         let stop = asked_to_stop();
-        self.announce(place, &key, &format!("{} ({})", tier.tier, tier.reason), &doorway)?;
+        let link = control.operator_link();
+        self.announce(place, (&key, link), &format!("{} ({})", tier.tier, tier.reason), &doorway)?;
         self.start_serving(&control, host, scope, doorway)?;
         notify::ready(scope);
         stop.await;
@@ -203,10 +206,11 @@ impl UpArgs {
     ) -> Result<()> {
         let url = doorway.url()?;
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
-        let edge = edge.with_previews(self.preview_suffix.clone()).with_connections(doorway.places);
+        let edge = edge.with_previews(self.preview_suffix.clone()).with_connections(doorway.places.clone());
         let app = control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes))));
         let (public_url, issuer) = (doorway.public_url.as_deref(), self.sign_in.jwt_issuer());
         let app = self.mcp.add_to(app, control, public_url, issuer);
+        let app = Dashboard::new(doorway.places).before(app);
         // Not for previews: their host names are the tenants'.
         let (app, tls) = match doorway.https {
             Some(https) => (with_hsts(app, https.hsts_max_age), Some(https.start(&url, doorway.settings, scope)?)),

@@ -12,6 +12,8 @@ mod complete;
 mod completion;
 mod connect;
 mod context;
+mod dashboard;
+mod events;
 mod exit;
 mod find;
 mod follow;
@@ -142,6 +144,10 @@ pub enum ClientCommand {
     Stats(stats::StatsCommand),
     /// List the changing requests of this workspace
     Audit(audit::AuditArgs),
+    /// List recent events of the workspace, or follow them
+    Events(events::WorkspaceEventsArgs),
+    /// Print the address of the web page, with a link that logs in once
+    Dashboard(dashboard::DashboardArgs),
     /// Receive events: subscribe URLs, list deliveries, replay them
     #[command(subcommand)]
     Webhook(webhook::WebhookCommand),
@@ -201,6 +207,8 @@ pub async fn execute(
         ClientCommand::Pricing => billing::pricing(global).await,
         ClientCommand::Stats(command) => stats::execute(command, global).await,
         ClientCommand::Audit(args) => audit::audit(args, global).await,
+        ClientCommand::Events(args) => events::events(args, global).await,
+        ClientCommand::Dashboard(args) => dashboard::dashboard(args, global).await,
         ClientCommand::Webhook(command) => webhook::execute(command, global).await,
         ClientCommand::Login(args) => account::login(args, global).await,
         ClientCommand::Logout(args) => account::logout(args, global).await,

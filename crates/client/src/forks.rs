@@ -1,6 +1,6 @@
 //! Forks, fork trees, promotion and families.
 
-use pandastack_wire_public::{FamilyTree, Fork, ForkRequest, ForkTree, PromoteRequest, Promotion};
+use pandastack_wire_public::{BranchDiff, FamilyTree, Fork, ForkRequest, ForkTree, PromoteRequest, Promotion};
 use reqwest::Method;
 
 use crate::{Client, ClientError, client::ANSWER_MAX};
@@ -20,6 +20,13 @@ impl Client {
     /// Keeps one copy of a tree. Deletes the others if requested.
     pub async fn promote(&self, id: &str, ask: &PromoteRequest) -> Result<Promotion, ClientError> {
         self.json(self.request(Method::POST, &["sandboxes", id, "promote"])?.timeout(ANSWER_MAX).json(ask)).await
+    }
+
+    /// Compares the files and processes of two sandboxes. With a path, only what is below it.
+    pub async fn diff(&self, id: &str, with: &str, path: Option<&str>) -> Result<BranchDiff, ClientError> {
+        let values: Vec<_> = [("with", with)].into_iter().chain(path.map(|path| ("path", path))).collect();
+        let request = self.query_request(Method::GET, &["sandboxes", id, "diff"], &values)?;
+        self.json(request.timeout(ANSWER_MAX)).await
     }
 
     /// Shows a sandbox's ancestors, siblings and descendants, parents before their children.

@@ -32,6 +32,7 @@ mod trust;
 mod volumes;
 mod watch;
 mod webhooks;
+mod workspace_events;
 
 pub use billing::UsageQuery;
 pub use builds::{BuildForm, BuildLog};
@@ -47,3 +48,4 @@ pub use reqwest::Body;
 pub use saved::SavedConfig;
 pub use terminal::{TerminalEvent, TerminalInput, TerminalOutput, TerminalSize};
 pub use watch::{AuditQuery, SandboxStream};
+pub use workspace_events::{WorkspaceNews, WorkspaceStream};

@@ -1,7 +1,8 @@
 //! Logins, sessions and passwords of people.
 
 use pandastack_wire_public::{
-    AskReset, ChangePassword, ExchangeCode, LogIn, LoggedIn, LoginMethods, LoginSession, Register, ResetPassword, SetUp,
+    AskReset, ChangePassword, ExchangeCode, LogIn, LoggedIn, LoginMethods, LoginSession, Register, ResetPassword,
+    SetUp, SignInLink,
 };
 use reqwest::Method;
 
@@ -26,6 +27,11 @@ impl Client {
     /// Logs in with a password.
     pub async fn log_in(&self, ask: &LogIn) -> Result<LoggedIn, ClientError> {
         self.json(self.request(Method::POST, &["auth", "login"])?.timeout(ANSWER_MAX).json(ask)).await
+    }
+
+    /// Makes a link that logs the caller in once, for a browser.
+    pub async fn make_link(&self) -> Result<SignInLink, ClientError> {
+        self.json(self.request(Method::POST, &["auth", "links"])?.timeout(ANSWER_MAX)).await
     }
 
     /// Ends the session whose token this client has.
@@ -82,7 +88,7 @@ mod tests {
     async fn a_login_sends_the_password_and_no_older_credential() {
         let server = StandIn::listen().await;
         let client = Client::new(server.config().with_key("pds_old".to_owned()).without_key()).unwrap();
-        let ask = LogIn { email: "a@b.c".into(), password: "long enough".into() };
+        let ask = LogIn { email: "a@b.c".into(), password: "long enough".into(), cookie: false };
         let (session, seen) = tokio::join!(client.log_in(&ask), server.answer(200, SESSION));
         assert_eq!(session.unwrap().token, "pss_1");
         assert_eq!(seen.first, "POST /v1/auth/login");

@@ -22,7 +22,8 @@ use tokio::sync::mpsc;
 
 use crate::{
     app::{
-        CredentialCache, PreviewSigner, Promotions, ReconcileRequest, TermLocks, host_name, take_host_lease, taken_over,
+        CredentialCache, OpenLinks, PreviewSigner, Promotions, ReconcileRequest, TermLocks, host_name, take_host_lease,
+        taken_over,
     },
     boots::BootHistory,
     build::{Builds, ImageClient, ImageSettings},
@@ -61,6 +62,8 @@ pub struct Control {
     pub(crate) settings: Arc<ControlSettings>,
     pub(crate) access: CredentialChecks,
     pub(crate) sign_in: SignIn,
+    /// Links that log in once.
+    pub(crate) links: Arc<OpenLinks>,
     pub(crate) locks: RequestLocks,
     pub(crate) templates: TemplateBuilding,
     pub(crate) webhooks: WebhookDelivery,
@@ -217,6 +220,7 @@ impl Control {
             host,
             access: CredentialChecks { cache: Arc::default(), signer: Arc::new(PreviewSigner::new(key)) },
             sign_in,
+            links: Arc::default(),
             locks: RequestLocks {
                 promotions: Arc::default(),
                 terms: Arc::default(),
@@ -421,6 +425,7 @@ impl ControlPort for Control {
 #[async_trait]
 impl DoorBackend for Control {
     async fn record(&self, entry: AuditRow) {
+        self.tell_request(&entry).await;
         // Waits briefly for room; after that the request is only logged.
         let entry = UnwrittenEntry::Request(entry);
         if let Err(error) = self.front.audit_entries.send_timeout(entry, AUDIT_WAIT_MAX).await {

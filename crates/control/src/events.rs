@@ -121,6 +121,8 @@ pub fn state_events(
 ) -> Vec<SandboxEvent> {
     let Some(kind) = now.since(last) else { return Vec::new() };
     let payload = match (now, details) {
+        // It went on where it was; its last start is no news.
+        (LastingState::Running, _) if kind == EventKind::Resumed => json!({}),
         (LastingState::Running, EventDetails::Boot(view)) => booted(view),
         (LastingState::Dead, EventDetails::Death { reason }) => json!({ "reason": reason }),
         (LastingState::Dead, EventDetails::Boot(view)) => match &view.state {
@@ -324,6 +326,7 @@ mod tests {
         let woken = &told[5].payload;
         assert_eq!((&woken["boot_mode"], &woken["boot_ms"]), (&json!("wake"), &json!(5)));
         assert_eq!(woken["phases"], json!({"prepare_ms": 3, "guest_ms": 2}));
+        assert!(told[3].payload.is_empty(), "it did not start again");
         assert_eq!(told[6].payload["reason"], json!("out of memory"));
         assert_eq!(LastingState::Dead.since(None), None, "one that never came up does not die");
     }

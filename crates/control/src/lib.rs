@@ -20,6 +20,7 @@ mod store;
 mod stripe;
 mod telemetry;
 mod turns;
+mod workspace_events;
 
 pub use app::{
     Accounts, AuditChains, BootstrapError, BootstrapKey, DeadMeterEvents, NewKey, OfflineKeyError, RequeueReport,

@@ -85,6 +85,18 @@ pub const REAPED_AT_ONCE_MAX: usize = 4;
 pub const EVENTS_PER_SANDBOX_MAX: usize = 100;
 pub const EVENT_SANDBOXES_MAX: usize = 16 * 1024;
 
+/// Events kept for one workspace, and workspaces with kept events. The oldest are dropped. A
+/// workspace that is followed stays, so there are more places than followers.
+pub const EVENTS_PER_WORKSPACE_MAX: usize = 512;
+pub const EVENT_WORKSPACES_MAX: usize = 2 * FOLLOWERS_MAX;
+/// Events of one workspace in a second that guests can cause as often as they want.
+pub const NOISE_EVENTS_PER_SECOND: u32 = 5;
+/// Events that a list shows by default.
+pub const WORKSPACE_EVENTS_LISTED: usize = 100;
+/// How long one stream of a workspace's events lasts. The client then opens another one, and its
+/// credential is checked again.
+pub const EVENT_STREAM_MAX: Duration = Duration::from_secs(3600);
+
 /// Event followers at the same time, and the interval of keep-alive messages on a quiet stream.
 pub const FOLLOWERS_MAX: usize = 1024;
 pub const KEEPALIVE: Duration = Duration::from_secs(15);
@@ -287,6 +299,9 @@ pub const SPAN_FLUSH_MAX: Duration = Duration::from_secs(3);
 /// How long a login lasts, and logins of one user. Past this number the oldest end.
 pub const SESSION_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 pub const SESSIONS_PER_USER_MAX: u64 = 50;
+/// How long a one-time link logs in, and links that are open at the same time.
+pub const LINK_AGE_MAX: Duration = Duration::from_secs(15 * 60);
+pub const LINKS_OPEN_MAX: usize = 1024;
 /// Bytes of the name of a client program that are kept with a login.
 pub const AGENT_BYTES_MAX: usize = 200;
 /// Accounts that the operator's list shows.

@@ -18,7 +18,8 @@ mod transport;
 pub use address::ProxyTrust;
 pub use backend::{AttemptState, AuditRow, DoorBackend, IdempotencyKey};
 pub use guard::{
-    Guard, OperatorLimit, RateSettings, RequestMeters, RequestRates, SANDBOX_ATTRIBUTE, revoked_key, shown_prefix,
+    EndlessStream, Guard, OperatorLimit, RateSettings, RequestMeters, RequestRates, SANDBOX_ATTRIBUTE, revoked_key,
+    shown_prefix,
 };
 pub use once::{IdempotencyKeys, idempotency_key, request_digest};
 pub use places::{Place, PlaceKind, Places};

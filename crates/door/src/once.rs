@@ -126,7 +126,10 @@ async fn once(State(keys): State<IdempotencyKeys>, request: Request, next: Next)
     let Some(key) = request.headers().get(KEY).filter(|_| creates).cloned() else { return next.run(request).await };
     let caller = match request.extensions().get::<Caller>().cloned() {
         Some(caller) => Ok(caller),
-        None => keys.backend.authenticate(RequestCredential::read(request.headers(), request.uri()).get()).await,
+        None => {
+            let (method, headers) = (request.method(), request.headers());
+            keys.backend.authenticate(RequestCredential::read(method, headers, request.uri()).get()).await
+        }
     };
     let answered = async {
         let (caller, key) = (caller?, checked(&key)?);

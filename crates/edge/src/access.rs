@@ -52,7 +52,7 @@ async fn who_and_what(parts: &mut Parts, edge: &Edge) -> Result<(Caller, Sandbox
         // An outer layer has already authenticated the request.
         Some(caller) => caller.clone(),
         None => {
-            let caller = edge.control.authenticate(RequestCredential::read(&parts.headers, &parts.uri).get()).await?;
+            let caller = edge.control.authenticate(RequestCredential::of(parts).get()).await?;
             parts.extensions.insert(caller.clone());
             caller
         }

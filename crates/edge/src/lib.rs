@@ -3,6 +3,7 @@
 //! shared memory budget.
 
 mod access;
+mod diff;
 mod exec;
 mod files;
 pub mod limits;
@@ -28,7 +29,7 @@ use pandastack_kit::Scope;
 use pandastack_model::PreviewSuffix;
 use pandastack_wire_fleet::{ControlPort, HostPort};
 
-use crate::{exec::OutputBudget, socket::OpenSockets};
+use crate::{diff::DiffTurns, exec::OutputBudget, socket::OpenSockets};
 
 const FOLLOWERS: PlaceKind = PlaceKind { name: "followed logs", quota: "quota.followers", full: "logs.too_many" };
 
@@ -48,6 +49,7 @@ pub struct Edge {
     followers: Places,
     /// Places of connections with an open request.
     connections: Places,
+    diffs: DiffTurns,
 }
 
 impl Edge {
@@ -57,7 +59,8 @@ impl Edge {
         let (budget, sockets) = (OutputBudget::new(limits::COLLECTED_BYTES_MAX), OpenSockets::new(scope.clone()));
         let followers = Places::new(FOLLOWERS, limits::FOLLOWERS_MAX);
         let connections = ServeSettings::default().places();
-        Self { control, host, budget, scope, suffix: None, sockets, followers, connections }
+        let diffs = DiffTurns::default();
+        Self { control, host, budget, scope, suffix: None, sockets, followers, connections, diffs }
     }
 
     /// Serves public previews below a domain.
@@ -126,6 +129,7 @@ impl Edge {
             .route("/v1/sandboxes/{id}/repl/sessions", get(repl::list).post(repl::open))
             .route("/v1/sandboxes/{id}/repl/sessions/{session}", delete(repl::close))
             .route("/v1/sandboxes/{id}/repl/sessions/{session}/run", post(repl::cell))
+            .route("/v1/sandboxes/{id}/diff", get(diff::diff))
             .route("/v1/sandboxes/{id}/mcp", post(mcp::mcp))
             .route("/v1/repl/languages", get(repl::languages))
             .route("/repl/languages", get(repl::languages))

@@ -73,6 +73,21 @@ pub const MCP_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 pub const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Entries of one recursive listing.
 pub const TREE_ENTRIES_MAX: u32 = 20_000;
+/// Comparisons of two sandboxes at the same time; more wait.
+pub const DIFFS_AT_ONCE: usize = 4;
+/// Limits of one comparison: entries that are listed in each guest, levels of folders, differing
+/// files in the answer, and processes of each guest.
+pub const DIFF_ENTRIES_MAX: usize = 50_000;
+pub const DIFF_DEPTH_MAX: u32 = 24;
+pub const DIFF_FILES_MAX: usize = 2000;
+pub const DIFF_PROCESSES_MAX: usize = 256;
+/// Files whose contents are compared because they look the same, and their largest size.
+pub const DIFF_CONTENTS_MAX: usize = 64;
+pub const DIFF_CONTENT_BYTES_MAX: u64 = 64 * 1024;
+/// Files of a guest that a comparison reads at the same time.
+pub const DIFF_READS_AT_ONCE: usize = 8;
+/// Characters of a process's command line.
+pub const DIFF_COMMAND_CHARS_MAX: usize = 200;
 /// Output of a process in one answer. A guest keeps less than this.
 pub const PROCESS_OUTPUT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Longest pause and longest total time of an upload. A client that sends slowly must not hold a

@@ -25,6 +25,6 @@ pub use password::{
     NewPassword, PasswordError, PasswordHasher, PasswordRefused, PasswordSettings, PasswordSettingsError,
     PasswordVerdict,
 };
-pub use secret::{BadToken, InviteToken, ResetToken, SecretHash, SessionToken};
+pub use secret::{BadToken, InviteToken, LinkToken, ResetToken, SecretHash, SessionToken};
 pub use slug::{Slug, SlugError, personal_org};
 pub use throttle::{LoginAttempt, LoginThrottle, ThrottleSettings, Throttled};

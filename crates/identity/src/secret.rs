@@ -1,5 +1,6 @@
-//! Random tokens for sessions, invites and links that reset a password. A token is shown once, to
-//! its owner. Only its SHA-256 is stored: tokens are random, so that a slow hash would add nothing.
+//! Random tokens for sessions, invites, and links that reset a password or log in. A token is
+//! shown once, to its owner. Only its SHA-256 is stored: tokens are random, so that a slow hash
+//! would add nothing.
 
 use std::{fmt, marker::PhantomData};
 
@@ -31,6 +32,9 @@ pub struct InviteKind;
 /// Marks tokens of links that reset a password.
 pub struct ResetKind;
 
+/// Marks tokens of links that log in once.
+pub struct LinkKind;
+
 /// `pss_` and 48 hex digits: a signed-in browser or client.
 pub type SessionToken = SecretToken<SessionKind>;
 
@@ -39,6 +43,9 @@ pub type InviteToken = SecretToken<InviteKind>;
 
 /// `prs_` and 48 hex digits: a link that resets a password.
 pub type ResetToken = SecretToken<ResetKind>;
+
+/// `psl_` and 48 hex digits: a link that logs in once.
+pub type LinkToken = SecretToken<LinkKind>;
 
 impl TokenKind for SessionKind {
     const PREFIX: &'static str = "pss_";
@@ -53,6 +60,11 @@ impl TokenKind for InviteKind {
 impl TokenKind for ResetKind {
     const PREFIX: &'static str = "prs_";
     const NAME: &'static str = "password reset token";
+}
+
+impl TokenKind for LinkKind {
+    const PREFIX: &'static str = "psl_";
+    const NAME: &'static str = "sign-in link";
 }
 
 /// A token in plain text.
@@ -185,6 +197,7 @@ mod tests {
         let session = format!("pss_{digits}");
         assert!(SessionToken::parse(&session).is_ok() && ResetToken::parse(&session).is_err());
         assert!(InviteToken::parse(&session).is_err() && InviteToken::parse(&digits).is_ok());
+        assert!(LinkToken::parse(&session).is_err() && LinkToken::parse(LinkToken::generate().reveal()).is_ok());
         let spoilt = ["", "pss_", &digits, &session.to_uppercase(), &format!("{session}0"), &session[..51], "pds_x"];
         for text in spoilt.iter().chain(&[&*format!(" {session}"), &format!("pss_{}é{}", &digits[..23], &digits[..23])])
         {

@@ -80,6 +80,9 @@ pub struct Credential<'a> {
     pub stub_user: Option<&'a str>,
     /// Whether a web page of another machine may have sent the request.
     pub foreign: bool,
+    /// Whether the request brought a session cookie that another site may have sent. It has no
+    /// token then.
+    pub forged: bool,
 }
 
 impl<'a> Credential<'a> {

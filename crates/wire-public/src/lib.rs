@@ -6,6 +6,7 @@ mod billing;
 mod build;
 mod build_log;
 mod code;
+mod diff;
 mod egress;
 mod event;
 mod exec;
@@ -50,8 +51,9 @@ pub use code::{
     CODE_LANGUAGES, CellResult, CellSpec, CodeSession, Interpreter, MimeBundle, OpenSession, RanOnce, RunCell, RunOnce,
     RunOnceSpec, cell_timeout,
 };
+pub use diff::{BranchDiff, FileDiff, RunningProgram};
 pub use egress::{EgressList, SetEgress, egress_list};
-pub use event::{Event, EventList};
+pub use event::{Event, EventList, EventPlace, WorkspaceEvent, WorkspaceEvents};
 pub use exec::{ExecChunk, ExecCommand, ExecExit, ExecFailure, ExecRequest, ExecResponse, ExecSpec, exec_timeout};
 pub use failure::{ErrorBody, FaultResponse, NO_MACHINE, OTHER_REQUEST, PORT_BROKEN, PORT_CLOSED, WAKE_FAILED, reply};
 pub use file::{DirListing, Entry, Written, checked_path};
@@ -71,7 +73,8 @@ pub use process::{
 pub use quota::{QuotaLimits, Quotas, QuotasUsed};
 pub use sandbox::{CreateSandbox, CreateSandboxSpec, Sandbox, SandboxSource, checked_ttl};
 pub use session::{
-    AskReset, ChangePassword, ExchangeCode, LogIn, LoggedIn, LoginMethods, LoginSession, Register, ResetPassword, SetUp,
+    AskReset, ChangePassword, ExchangeCode, LogIn, LoggedIn, LoginMethods, LoginSession, Register, ResetPassword,
+    SetUp, SignInLink, UseLink,
 };
 pub use snapshot::{Snapshot, SnapshotList};
 pub use socket::{

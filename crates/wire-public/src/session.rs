@@ -26,6 +26,13 @@ pub struct SetUp {
     pub password: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
+    /// The secret of a one-time link, instead of the API key of the server.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub link: String,
+    /// For our own pages: answer with a session cookie instead of a token. Needs the header
+    /// `x-pandastack-csrf: 1`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cookie: bool,
 }
 
 /// Makes an account for somebody who was invited, and accepts the invite.
@@ -38,6 +45,10 @@ pub struct Register {
     pub password: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
+    /// For our own pages: answer with a session cookie instead of a token. Needs the header
+    /// `x-pandastack-csrf: 1`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cookie: bool,
 }
 
 /// Logs in with a password.
@@ -47,13 +58,18 @@ pub struct Register {
 pub struct LogIn {
     pub email: String,
     pub password: String,
+    /// For our own pages: answer with a session cookie instead of a token. Needs the header
+    /// `x-pandastack-csrf: 1`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cookie: bool,
 }
 
 /// A new session. Its token is sent as a bearer token.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoggedIn {
-    /// Only shown here.
+    /// Only shown here. Missing if the answer sets a cookie instead.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub token: String,
     pub expires_at: String,
     pub user_id: String,
@@ -67,6 +83,10 @@ pub struct LoggedIn {
 pub struct ChangePassword {
     pub current_password: String,
     pub new_password: String,
+    /// For our own pages: answer with a session cookie instead of a token. Needs the header
+    /// `x-pandastack-csrf: 1`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cookie: bool,
 }
 
 /// Asks for a reset link by e-mail.
@@ -94,6 +114,34 @@ pub struct ExchangeCode {
     pub code: String,
     /// The text whose SHA-256 was the `challenge` of the login.
     pub verifier: String,
+    /// For our own pages: answer with a session cookie instead of a token. Needs the header
+    /// `x-pandastack-csrf: 1`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cookie: bool,
+}
+
+/// Logs in with a one-time link.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct UseLink {
+    /// The part of the link after the `#`.
+    pub token: String,
+    /// For our own pages: answer with a session cookie instead of a token. Needs the header
+    /// `x-pandastack-csrf: 1`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cookie: bool,
+}
+
+/// A link that logs in once, for a browser. It is only shown here.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SignInLink {
+    pub url: String,
+    pub token: String,
+    pub expires_at: String,
+    /// Whether the link makes the first account, instead of a login.
+    pub setup: bool,
 }
 
 /// A session of the caller.

@@ -2,7 +2,7 @@
 //! ASCII JSON, a blank line. Non-ASCII characters are escaped, because one client splits lines at
 //! U+0085, U+2028 and U+2029 even inside JSON.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ pub const CONTENT_TYPE: &str = "text/event-stream; charset=utf-8";
 pub const KEEPALIVE: &str = ": ping\n\n";
 
 /// Writes one event with an id. A client that reconnects sends the id in `Last-Event-ID`.
-pub fn event_with_id(name: &str, id: u64, data: &impl Serialize) -> String {
+pub fn event_with_id(name: &str, id: impl Display, data: &impl Serialize) -> String {
     format!("id: {id}\n{}", event(name, data))
 }
 

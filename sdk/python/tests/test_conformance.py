@@ -38,6 +38,8 @@ METHODS: Dict[str, Reach] = {
     "delete_api_keys_key": ("api_keys.revoke", lambda c, s: c.api_keys.revoke("key_1")),
     "get_audit": ("audit.list", lambda c, s: c.audit.list()),
     "get_audit_export": ("audit.export", lambda c, s: c.audit.export()),
+    "get_events": ("events.list", lambda c, s: c.events.list()),
+    "get_events_stream": ("events.follow", lambda c, s: first(c.events.follow())),
     "get_me": ("me", lambda c, s: c.me()),
     "post_me_current_org": ("orgs.switch", lambda c, s: c.orgs.switch(ORG)),
     "get_me_tokens": ("tokens.list", lambda c, s: c.tokens.list()),
@@ -46,6 +48,8 @@ METHODS: Dict[str, Reach] = {
     # Logins
     "get_auth": ("auth.methods", lambda c, s: c.auth.methods()),
     "post_auth_login": ("auth.login", lambda c, s: c.auth.login("a@b.c", "pw")),
+    "post_auth_link": ("auth.use_link", lambda c, s: c.auth.use_link("psl_1")),
+    "post_auth_links": ("auth.make_link", lambda c, s: c.auth.make_link()),
     "post_auth_logout": ("auth.logout", lambda c, s: c.auth.logout()),
     "post_auth_oidc_token": ("auth.exchange_code", lambda c, s: c.auth.exchange_code("c", "v")),
     "post_auth_password": (
@@ -132,6 +136,7 @@ METHODS: Dict[str, Reach] = {
     "get_sandboxes_id": ("Sandbox.refresh", lambda c, s: s.refresh()),
     "get_sandboxes_id_egress": ("Sandbox.egress", lambda c, s: s.egress()),
     "put_sandboxes_id_egress": ("Sandbox.set_egress", lambda c, s: s.set_egress(["a.b"])),
+    "get_sandboxes_id_diff": ("Sandbox.diff", lambda c, s: s.diff("sb-2")),
     "get_sandboxes_id_events": ("Sandbox.events", lambda c, s: s.events()),
     "get_sandboxes_id_events_stream": ("Sandbox.follow_events", lambda c, s: s.follow_events()),
     "post_sandboxes_id_exec": ("Sandbox.exec", lambda c, s: s.exec("true")),
@@ -335,6 +340,11 @@ def context(box: Any) -> Any:
     return kind(box, "ctx_1")
 
 
+def first(stream: Any) -> Any:
+    """The first item of a stream without an end."""
+    return stream.__anext__() if hasattr(stream, "__anext__") else next(stream)
+
+
 def close(thing: Any) -> Any:
     return thing.aclose() if hasattr(thing, "aclose") else thing.close()
 
@@ -398,7 +408,8 @@ class Recorder:
             return httpx.Response(200, json=[])
         if "text/event-stream" in request.headers["accept"]:
             name = "done" if path.endswith("/logs") and "builds" in path else "exit"
-            ended = f'event: {name}\ndata: {{"exit_code":0}}\n\n'
+            name = "reset" if path == "/v1/events" else name
+            ended = f'event: {name}\ndata: {{"exit_code":0,"cursor":"c-1"}}\n\n'
             return httpx.Response(200, content=ended.encode())
         if path.endswith("/audit/export"):
             return httpx.Response(200, content=b"{}\n")

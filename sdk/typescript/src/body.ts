@@ -3,6 +3,7 @@
 import type { Call, RequestBytes } from "./core/call.js";
 import type { Deadline } from "./deadline.js";
 import { hasNodeModules } from "./runtime.js";
+import { canWatchUpload } from "./upload.js";
 
 /** How far a transfer is. */
 export interface Progress {
@@ -24,6 +25,8 @@ export interface PreparedBody {
   readonly body: FetchBody | undefined;
   readonly type: string | undefined;
   readonly streamed: boolean;
+  /** Whether the sender tells how much it has sent. Only in browsers. */
+  readonly watched?: boolean;
 }
 
 const PIECE_BYTES = 64 * 1024;
@@ -47,10 +50,13 @@ export function bodySize(bytes: RequestBytes): number | undefined {
 export async function prepareBody(
   call: Call,
   deadline: Deadline,
+  mayWatch: boolean,
   onProgress: OnProgress | undefined,
 ): Promise<PreparedBody> {
   if (call.form !== undefined) return { body: call.form, type: undefined, streamed: false };
-  if (call.bytes !== undefined) return bytesBody(call.bytes, deadline, onProgress);
+  if (call.bytes !== undefined) {
+    return bytesBody(call.bytes, deadline, mayWatch, onProgress);
+  }
   if (call.json !== undefined) {
     return { body: JSON.stringify(call.json), type: "application/json", streamed: false };
   }
@@ -61,12 +67,16 @@ export async function prepareBody(
 async function bytesBody(
   bytes: RequestBytes,
   deadline: Deadline,
+  mayWatch: boolean,
   onProgress: OnProgress | undefined,
 ): Promise<PreparedBody> {
   const type = "application/octet-stream";
   const total = bodySize(bytes);
   const small = total !== undefined && total <= WHOLE_BYTES_MAX;
   if (small && onProgress === undefined) return { body: whole(bytes), type, streamed: false };
+  if (mayWatch && total !== undefined && !hasNodeModules() && canWatchUpload()) {
+    return { body: whole(bytes), type, streamed: false, watched: true };
+  }
   const stream = watched(pieces(bytes), total, deadline, onProgress);
   if (hasNodeModules()) return { body: streamOf(stream), type, streamed: true };
   // Browsers send a stream only over HTTP/2, so the data is collected first.

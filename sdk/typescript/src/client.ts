@@ -11,6 +11,7 @@ import type * as models from "./core/models.js";
 import * as operations from "./core/operations.js";
 import { DatabasesAPI } from "./databases.js";
 import { NetworkError } from "./errors.js";
+import { EventsAPI } from "./events.js";
 import { FunctionsAPI } from "./functions.js";
 import { ApiKeysAPI, TokenNamespace } from "./keys.js";
 import { OrgsAPI } from "./orgs.js";
@@ -60,6 +61,9 @@ export class Client {
   /** Host name below which previews are served, if it is not that of the server. */
   previewHost: string | undefined;
 
+  /** Whether the browser sends a session cookie instead of a key. */
+  readonly usesCookie: boolean;
+
   readonly sandboxes: SandboxNamespace;
   readonly templates: TemplateNamespace;
   readonly snapshots: SnapshotsAPI;
@@ -74,6 +78,7 @@ export class Client {
   readonly metrics: MetricsAPI;
   readonly audit: AuditAPI;
   readonly server: ServerAPI;
+  readonly events: EventsAPI;
   readonly functions: FunctionsAPI;
   readonly schedules: SchedulesAPI;
   readonly databases: DatabasesAPI;
@@ -89,6 +94,7 @@ export class Client {
     const resolved = resolveConfig(config);
     this.#apiUrl = resolved.apiUrl;
     this.#apiKey = resolved.apiKey;
+    this.usesCookie = config.session === "cookie";
     this.#org = config.org;
     this.#fetch = config.fetch;
     this.#later = resolved.later?.then((file) => {
@@ -114,6 +120,7 @@ export class Client {
     this.metrics = new MetricsAPI(this);
     this.audit = new AuditAPI(this);
     this.server = new ServerAPI(this);
+    this.events = new EventsAPI(this);
     this.functions = new FunctionsAPI(this);
     this.schedules = new SchedulesAPI(this);
     this.databases = new DatabasesAPI(this);
@@ -182,6 +189,7 @@ export class Client {
     const prefix = `/v1/sandboxes/${segment(sandboxId)}/proxy/${segment(port)}`;
     const headers = new Headers(init.headers);
     if (config.apiKey !== undefined) headers.set("authorization", `Bearer ${config.apiKey}`);
+    if (config.cookie) headers.set("x-pandastack-csrf", "1");
     const timeoutMs = init.timeoutMs ?? this.timeoutMs;
     const signals = [init.signal, timeoutMs > 0 ? AbortSignal.timeout(timeoutMs) : undefined];
     const signal = AbortSignal.any(signals.filter((one) => one !== null && one !== undefined));
@@ -204,6 +212,7 @@ export class Client {
       timeoutMs: this.timeoutMs,
       maxCreateRetrySeconds: this.maxCreateRetrySeconds,
       org: this.#org,
+      cookie: this.usesCookie,
       fetch: this.#fetch,
     };
   }

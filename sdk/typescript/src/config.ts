@@ -27,6 +27,11 @@ export interface ClientConfig {
    * seconds. 60 by default, also from `PANDASTACK_MAX_CREATE_RETRY_SECONDS`. 0 turns it off.
    */
   maxCreateRetrySeconds?: number | undefined;
+  /**
+   * `cookie`: the page is served by the server itself, and the browser sends the session. No key
+   * is read or sent, and log in answers with a cookie instead of a token.
+   */
+  session?: "cookie" | undefined;
   /** The organisation to act in, by id. Only for a person's session, not for an API key. */
   org?: string | undefined;
   /** Host name below which previews are served, also from `PANDASTACK_PREVIEW_HOST`. */
@@ -54,6 +59,7 @@ export interface ConfigFile {
 /** Resolves the options of a client. */
 export function resolveConfig(config: ClientConfig): ResolvedConfig {
   const url = config.apiUrl ?? config.baseUrl ?? environment("PANDASTACK_API");
+  if (config.session === "cookie") return cookieConfig(config, url);
   const key =
     config.apiKey ??
     config.token ??
@@ -69,6 +75,20 @@ export function resolveConfig(config: ClientConfig): ResolvedConfig {
     later: pending
       ? file.then((found) => (url === undefined ? found : withoutUrl(found)))
       : undefined,
+  };
+}
+
+/** With a cookie there is no key, so neither the environment nor the config file is asked for one. */
+function cookieConfig(config: ClientConfig, url: string | undefined): ResolvedConfig {
+  if ((config.apiKey ?? config.token) !== undefined) {
+    throw new BadRequestError("a client with a session cookie has no key; leave one of them out");
+  }
+  return {
+    apiUrl: cleanUrl(url ?? API_URL_DEFAULT),
+    apiKey: undefined,
+    timeoutMs: config.timeoutMs ?? TIMEOUT_MS_DEFAULT,
+    maxCreateRetrySeconds: retrySeconds(config.maxCreateRetrySeconds),
+    later: undefined,
   };
 }
 

@@ -257,6 +257,15 @@ export class FilesystemNamespace {
     await saved(await this.#readTar(path, options), localPath, options.onProgress);
   }
 
+  /**
+   * The address of a file, or with `archive` of a tar archive of a directory, for a link in a page
+   * whose browser has the session. The address holds no key.
+   */
+  address(path: string, options: { archive?: boolean | undefined } = {}): Promise<string> {
+    const get = options.archive ? operations.getSandboxesIdFsTar : operations.getSandboxesIdFs;
+    return this.#transport.address(get(this.#sandboxId, { path }));
+  }
+
   /** Unpacks a tar archive into a directory, which is made if needed. */
   uploadTar(
     path: string,

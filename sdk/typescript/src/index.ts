@@ -60,6 +60,7 @@ export {
   TimeoutError,
   WebhookSignatureError,
 } from "./errors.js";
+export { EventsAPI, type EventsFollowOptions, type WorkspaceEvent } from "./events.js";
 export type { CommandLine, CommandOptions, ExecOptions, ExecStreamOptions } from "./exec.js";
 export {
   ExecSocket,
@@ -108,6 +109,7 @@ export {
 } from "./processes.js";
 export {
   CommandsNamespace,
+  type DiffOptions,
   type ExecStreamCallbacks,
   type LifecycleInfo,
   type PromoteOptions,

@@ -90,10 +90,17 @@ export interface PromoteOptions extends CallOptions {
   treeId?: string | undefined;
 }
 
+/** Options of a comparison. */
+export interface DiffOptions extends CallOptions {
+  /** Compares only what is below this absolute path. */
+  path?: string | undefined;
+}
+
 /** Callbacks and time limit of `execStream`. */
 export interface ExecStreamCallbacks extends ExecStreamOptions {}
 
 const SNAPSHOT_MS = 180_000;
+const DIFF_MS = 120_000;
 const READY_MS_DEFAULT = 20_000;
 // What a server says while the machine of a new sandbox is not yet reachable.
 const NOT_READY_TEXTS = ["connect: connection refused", "no route to host", "i/o timeout"];
@@ -430,6 +437,17 @@ export class Sandbox implements AsyncDisposable {
   /** Ancestors, siblings and descendants, parents before their children. */
   tree(options: CallOptions = {}): Promise<models.FamilyTree> {
     return this.#client.transport.json(operations.getSandboxesIdTree(this.id), options);
+  }
+
+  /**
+   * What differs between this sandbox and another one of its family: changed files, and processes
+   * that only one of them has. Wakes both if they sleep.
+   */
+  diff(other: string | Sandbox, options: DiffOptions = {}): Promise<models.BranchDiff> {
+    const { path, signal, timeoutMs = DIFF_MS } = options;
+    const query = { with: typeof other === "string" ? other : other.id, ...defined({ path }) };
+    const call = operations.getSandboxesIdDiff(this.id, query);
+    return this.#client.transport.json(call, { signal, timeoutMs });
   }
 
   /**

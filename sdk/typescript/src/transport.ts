@@ -28,6 +28,7 @@ import type { SocketLink } from "./socket/link.js";
 import { openLink } from "./socket/open.js";
 import type { ServerEvent } from "./sse.js";
 import { EventParser } from "./sse.js";
+import { sendWatched } from "./upload.js";
 import { VERSION } from "./version.js";
 
 /** Options that every call takes. */
@@ -49,6 +50,8 @@ export interface SendOptions extends CallOptions {
   readonly noRetry?: boolean;
   readonly headers?: FetchHeaders | undefined;
   readonly onProgress?: OnProgress | undefined;
+  /** Called when a stream of events is open, before its first event. */
+  readonly onOpen?: (() => void) | undefined;
 }
 
 /** Where requests go, and with what. */
@@ -58,12 +61,16 @@ export interface TransportConfig {
   readonly timeoutMs: number;
   readonly maxCreateRetrySeconds: number;
   readonly org: string | undefined;
+  /** The browser sends a session cookie. */
+  readonly cookie: boolean;
   readonly fetch: typeof fetch | undefined;
 }
 
 // A new or deleted resource may be unknown to a replica for a moment.
 const NOT_FOUND_WAIT_MS = 200;
 const READ_RETRY_WAITS_MS = [100, 400];
+// Chromium drops every open request when the host gets a network interface, as for a new machine.
+const BROWSER_RETRY_WAITS_MS = [...READ_RETRY_WAITS_MS, 1000, 2000];
 // The server sends a comment at least every 15 seconds.
 const STREAM_SILENCE_MS = 90_000;
 
@@ -115,8 +122,14 @@ export class Transport {
   async *events(call: EventsCall, options: SendOptions = {}): AsyncGenerator<ServerEvent, void> {
     const silenceMs = options.timeoutMs ?? STREAM_SILENCE_MS;
     const { response, deadline } = await this.#open(call, options, "text/event-stream", silenceMs);
+    options.onOpen?.();
     const parser = new EventParser();
     for await (const piece of this.#pieces(call, response, deadline)) yield* parser.push(piece);
+  }
+
+  /** The whole address of a call. Sends nothing. */
+  async address(call: Call): Promise<string> {
+    return addressOf((await this.#config()).apiUrl, call);
   }
 
   /** Opens a WebSocket. */
@@ -135,13 +148,18 @@ export class Transport {
   }
 
   async #whole(call: Call, options: SendOptions, accept: string): Promise<string> {
-    const { response, deadline } = await this.#open(call, options, accept, undefined);
-    try {
-      return await response.text();
-    } catch (cause) {
-      throw failure(call, deadline, cause);
-    } finally {
-      deadline.stop();
+    for (let tries = 1; ; tries++) {
+      const { response, deadline } = await this.#open(call, options, accept, undefined);
+      try {
+        return await response.text();
+      } catch (cause) {
+        const error = failure(call, deadline, cause);
+        const wait = error instanceof NetworkError ? waitAfterCut(error, call, tries) : undefined;
+        if (wait === undefined) throw error;
+        await sleep(wait, options.signal);
+      } finally {
+        deadline.stop();
+      }
     }
   }
 
@@ -200,7 +218,12 @@ export class Transport {
     deadline: Deadline,
   ): Promise<Response> {
     deadline.check();
-    const { body, type, streamed } = await prepareBody(call, deadline, options.onProgress);
+    const { body, type, streamed, watched } = await prepareBody(
+      call,
+      deadline,
+      config.fetch === undefined,
+      options.onProgress,
+    );
     const headers = new Headers(options.headers);
     for (const [name, value] of Object.entries(headersOf(config))) {
       if (!headers.has(name)) headers.set(name, value);
@@ -213,12 +236,18 @@ export class Transport {
       // A redirect would turn a POST into a GET.
       redirect: "manual",
       signal: deadline.signal,
+      ...(config.cookie ? { credentials: "same-origin" } : {}),
       ...(body === undefined ? {} : { body }),
       ...(streamed ? { duplex: "half" } : {}),
     };
     const send = config.fetch ?? fetch;
+    const address = addressOf(config.apiUrl, call);
     try {
-      return await send(addressOf(config.apiUrl, call), init);
+      if (watched && body !== undefined) {
+        const request = { method: call.method, headers, body };
+        return await sendWatched(address, request, deadline, options.onProgress);
+      }
+      return await send(address, init);
     } catch (cause) {
       deadline.check();
       throw new NetworkError(
@@ -260,11 +289,7 @@ function waitAfter(
   budgetSeconds: number,
 ): number | undefined {
   if (!(error instanceof PandaStackError) || !canRepeat(call)) return undefined;
-  if (error instanceof NetworkError) {
-    // A connection may have been closed between two requests. Only reads are safe to repeat.
-    const isCut = !(error instanceof TimeoutError) && call.method === "GET";
-    return isCut ? READ_RETRY_WAITS_MS[tries - 1] : undefined;
-  }
+  if (error instanceof NetworkError) return waitAfterCut(error, call, tries);
   const seconds = retryWait({
     error,
     creates: options.creates === true,
@@ -274,6 +299,12 @@ function waitAfter(
     budgetSeconds,
   });
   return seconds === undefined ? undefined : seconds * 1000;
+}
+
+/** A connection may have been closed between two requests. Only reads are safe to repeat. */
+function waitAfterCut(error: NetworkError, call: Call, tries: number): number | undefined {
+  if (error instanceof TimeoutError || call.method !== "GET") return undefined;
+  return (isBrowser() ? BROWSER_RETRY_WAITS_MS : READ_RETRY_WAITS_MS)[tries - 1];
 }
 
 function isReadOrDelete(call: Call): boolean {
@@ -293,11 +324,14 @@ export function addressOf(apiUrl: string, call: Call): string {
   return url.toString();
 }
 
-function headersOf(config: TransportConfig): Record<string, string> {
+/** The headers of every request. */
+export function headersOf(config: TransportConfig): Record<string, string> {
   const headers: Record<string, string> = {};
   // Browsers name themselves, and a header of our own would need a preflight.
   if (!isBrowser()) headers["user-agent"] = `pandastack-ts/${VERSION}`;
   if (config.apiKey !== undefined) headers["authorization"] = `Bearer ${config.apiKey}`;
+  // No other site can send this header with a cookie, unless the server allows it.
+  if (config.cookie) headers["x-pandastack-csrf"] = "1";
   if (config.org !== undefined) headers["x-pandastack-org"] = config.org;
   return headers;
 }

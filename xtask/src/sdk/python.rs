@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Names that are keywords or hide something of the language.
-const TAKEN: [&str; 6] = ["from", "id", "type", "format", "class", "import"];
+const TAKEN: [&str; 7] = ["from", "id", "type", "format", "class", "import", "with"];
 
 /// What the functions import. Types are imported for checkers only, because that takes time.
 const OPERATIONS_HEAD: &str = r#""""A function for each operation of the API. It describes the request; a transport sends it."""

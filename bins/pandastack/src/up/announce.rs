@@ -7,9 +7,11 @@ use std::{
 
 use anyhow::{Context, Result};
 use pandastack_control::BootstrapKey;
+use pandastack_kit::Secret;
 
 use super::{
     UpArgs,
+    dashboard::dashboard_lines,
     first_key::{keep_first_key, key_line, write_config},
     listener::ApiListener,
 };
@@ -32,7 +34,7 @@ impl UpArgs {
     pub(super) fn announce(
         &self,
         place: &OpenedDataFolder,
-        key: &BootstrapKey,
+        (key, link): (&BootstrapKey, Option<Secret<String>>),
         tier: &str,
         doorway: &ApiListener,
     ) -> Result<()> {
@@ -77,6 +79,9 @@ impl UpArgs {
             None => keep_first_key(&place.data_dir, key)?,
         };
         writeln!(out, "  key        {}", key_line(key, is_terminal, &kept))?;
+        for line in dashboard_lines(doorway, link, is_terminal, &place.data_dir)? {
+            writeln!(out, "{line}")?;
+        }
         if let Some(path) = config {
             writeln!(out, "  clients    configured by {}", path.display())?;
         }

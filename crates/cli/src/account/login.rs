@@ -56,7 +56,7 @@ pub async fn login(args: LoginArgs, global: &GlobalArgs) -> anyhow::Result<ExitC
             LoginWay::FirstAccount => first_account(&args, &keeper).await?,
             LoginWay::Password => {
                 let (email, password) = (email(&args).await?, password_source(&args).current("Password: ").await?);
-                let ask = LogIn { email, password: password.reveal().clone() };
+                let ask = LogIn { email, password: password.reveal().clone(), ..LogIn::default() };
                 client.log_in(&ask).await.map_err(advise)?
             }
             LoginWay::Provider => {
@@ -95,7 +95,8 @@ async fn first_account(args: &LoginArgs, keeper: &SessionKeeper) -> anyhow::Resu
     let client = keeper.operator()?;
     eprintln!("this makes the first account of {}, which administers the server", client.url());
     let (email, password) = (email(args).await?, password_source(args).fresh().await?);
-    let ask = SetUp { email, password: password.reveal().clone(), name: args.name.clone().unwrap_or_default() };
+    let name = args.name.clone().unwrap_or_default();
+    let ask = SetUp { email, password: password.reveal().clone(), name, ..SetUp::default() };
     client.set_up(&ask).await.map_err(advise)
 }
 

@@ -21,7 +21,8 @@ pub async fn passwd(global: &GlobalArgs) -> anyhow::Result<ExitCode> {
         let (client, keeper) = (connect_person(global)?, SessionKeeper::open(global)?);
         let current = PasswordSource::Prompt.current("Current password: ").await?;
         let new = PasswordSource::Prompt.fresh().await?;
-        let ask = ChangePassword { current_password: current.reveal().clone(), new_password: new.reveal().clone() };
+        let (current_password, new_password) = (current.reveal().clone(), new.reveal().clone());
+        let ask = ChangePassword { current_password, new_password, ..ChangePassword::default() };
         let session = client.change_password(&ask).await.map_err(advise)?;
         keeper.keep(&session)?;
         if global.is_structured() {

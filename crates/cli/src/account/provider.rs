@@ -27,6 +27,7 @@ pub async fn log_in(client: &Client, start: BrowserStart) -> anyhow::Result<Logg
     let spinner = Spinner::start("waiting for the browser");
     let code = listener.code().await?;
     drop(spinner);
-    let ask = ExchangeCode { code: code.reveal().clone(), verifier: verifier.reveal().to_owned() };
+    let (code, verifier) = (code.reveal().clone(), verifier.reveal().to_owned());
+    let ask = ExchangeCode { code, verifier, ..ExchangeCode::default() };
     client.exchange_code(&ask).await.map_err(advise)
 }

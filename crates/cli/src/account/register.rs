@@ -39,6 +39,7 @@ pub async fn register(args: RegisterArgs, global: &GlobalArgs) -> anyhow::Result
             invite: args.invite.reveal().to_owned(),
             password: password.reveal().clone(),
             name: args.name.unwrap_or_default(),
+            ..Register::default()
         };
         let session = client.register(&ask).await.map_err(advise)?;
         keeper.keep_and_show(&session, global)?;

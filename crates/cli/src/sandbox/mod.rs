@@ -4,6 +4,7 @@ mod attach;
 mod cp;
 mod create;
 mod delete;
+mod diff;
 mod egress;
 mod events;
 mod exec;
@@ -83,6 +84,8 @@ pub enum SandboxCommand {
     Snapshot(snapshot::SnapshotArgs),
     /// Make running copies of a sandbox, including its memory
     Fork(fork::ForkArgs),
+    /// Show the files and processes in which two sandboxes differ
+    Diff(diff::DiffArgs),
     /// Keep one copy of a fork tree and delete the others
     Promote(promote::PromoteArgs),
     /// Show a sandbox's ancestors, siblings and descendants
@@ -126,6 +129,7 @@ pub async fn execute(command: SandboxCommand, global: &GlobalArgs) -> anyhow::Re
         SandboxCommand::Wake(args) => wake::wake(args, global).await,
         SandboxCommand::Snapshot(args) => snapshot::snapshot(args, global).await,
         SandboxCommand::Fork(args) => fork::fork(args, global).await,
+        SandboxCommand::Diff(args) => diff::diff(args, global).await,
         SandboxCommand::Promote(args) => promote::promote(args, global).await,
         SandboxCommand::Tree(args) => tree::tree(args, global).await,
         SandboxCommand::Lifecycle(args) => lifecycle::lifecycle(args, global).await,

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use pandastack_door::revoked_key;
+use pandastack_door::{http::not_our_page, revoked_key};
 use pandastack_identity::SessionToken;
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{AuthMethod, Caller, CallerKey, CallerUser, Credential};
@@ -45,6 +45,9 @@ impl Control {
             }
         }
         let Some(token) = credential.token else {
+            if credential.forged {
+                return Err(not_our_page());
+            }
             return Err(unauthorized("missing bearer token: send Authorization: Bearer <API key>"));
         };
         let is_key_like = token.starts_with(KEY_PREFIX);

@@ -16,6 +16,7 @@ use crate::{
     limits::{FORK_MAX, START_WAIT_MAX},
     plan,
     store::{Intent, MachineSize, ResourceKind, SandboxesAdded, StartReport},
+    workspace_events::WorkspaceChange,
 };
 
 /// Whether the children of a fork form a tree.
@@ -219,6 +220,7 @@ impl Control {
         for child in children {
             self.undo_create(child.id).await;
             let undone = SandboxEvent::new(EventKind::Deleted, self.clock.now_ns(), json!({"reason": "undone"}));
+            self.store.workspace_events().record(&child.workspace, WorkspaceChange::of(child.id, &undone));
             self.store.events().end(child.id, undone);
         }
     }

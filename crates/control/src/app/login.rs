@@ -35,8 +35,16 @@ impl Control {
     }
 
     /// Makes the first account. It administers the server and owns its first workspace.
-    pub(crate) async fn set_up(&self, caller: &Caller, ask: SetUp, origin: &LoginOrigin) -> Result<NewSession, Fault> {
-        if caller.user.is_some() || caller.workspace.0 != FIRST_WORKSPACE {
+    pub(crate) async fn set_up(
+        &self,
+        caller: Option<&Caller>,
+        ask: SetUp,
+        origin: &LoginOrigin,
+    ) -> Result<NewSession, Fault> {
+        let is_key = |caller: &Caller| caller.user.is_none() && caller.workspace.0 == FIRST_WORKSPACE;
+        if !ask.link.is_empty() {
+            self.check_setup_link(&ask.link)?;
+        } else if !caller.is_some_and(is_key) {
             let text = "only an API key of the server's first workspace can make the first account";
             return Err(Fault::new(FaultKind::Forbidden, "auth.not_operator", text));
         }
@@ -57,7 +65,13 @@ impl Control {
             created_at_ns: user.created_at_ns,
         };
         self.store.adopt_workspace(&org).await?;
-        self.begin_session(user, origin).await
+        self.end_setup_link(&ask.link);
+        let begun = self.begin_session(user, origin).await?;
+        if caller.is_none() {
+            // The front door knows no caller, so it records nothing.
+            self.note_login(&begun.user, origin, 201);
+        }
+        Ok(begun)
     }
 
     /// Makes an account for somebody who has an invite, and accepts it.
@@ -77,6 +91,7 @@ impl Control {
             // Two registrations with one invite: the second has an account and no membership.
             InviteAccepted::Yes { org, .. } => {
                 self.store.set_current_org(&user.id, &org, self.clock.now_ns()).await?;
+                self.tell_members_changed(&org).await;
             }
             InviteAccepted::Missing | InviteAccepted::Over | InviteAccepted::OtherEmail => {}
         }

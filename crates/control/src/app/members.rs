@@ -143,6 +143,7 @@ impl Control {
             InviteAccepted::Yes { org, role } => {
                 self.store.set_current_org(&user.id, &org, now_ns).await?;
                 self.forget_cached(&user.id);
+                self.tell_members_changed(&org).await;
                 Ok((org, role))
             }
             InviteAccepted::Missing => Err(no_invite()),

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use pandastack_model::{BuildId, ByteSize, LayerId, SandboxOrigin, TemplateName};
 use pandastack_wire_public::{BuildSource, BuildSpec};
+use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{TemplateSettings, failure::BuildFailure, log::BuildLogWriter, machine::BuildMachine, upload::BuildSpool};
 use crate::{
     Control,
     limits::{BUILD_CLEANUP_MAX, BUILD_MAX, CACHED_BYTES_MAX, CACHED_LAYERS_MAX},
-    store::{BuildResource, BuildRow, BuildStatus, MachineSize, TemplateRow},
+    store::{BuildResource, BuildRow, BuildStatus, MachineSize, StoreError, TemplateRow},
 };
 
 /// A build that was accepted.
@@ -59,6 +60,8 @@ impl Control {
     pub(crate) async fn run_build(&self, job: BuildJob) {
         let (id, workspace, log) = (job.build.id, job.build.workspace.clone(), job.log.clone());
         let name = job.build.name.clone();
+        self.tell_build(&job.build, BuildStatus::Queued);
+        let build = job.build.clone();
         let ended = self.in_its_turn(job).await;
         let recorded = match &ended {
             Ok(baked) => self.hand_over(id, &workspace.0, &name, baked).await,
@@ -72,6 +75,7 @@ impl Control {
         if tokio::time::timeout(BUILD_CLEANUP_MAX, self.clean_up_after(id, &workspace)).await.is_err() {
             tracing::warn!(build = %id, "could not release the resources of a build in time");
         }
+        self.tell_build(&build, if recorded.is_ok() { BuildStatus::Done } else { BuildStatus::Failed });
         // After the row: a client that follows the log to its end reads the row next.
         match recorded {
             Ok(()) => {
@@ -85,6 +89,18 @@ impl Control {
         }
     }
 
+    /// Records the stage of a build and tells its workspace.
+    pub(super) async fn mark_build(&self, build: &BuildRow, status: BuildStatus) -> Result<(), StoreError> {
+        self.store.mark_build(build.id, status).await?;
+        self.tell_build(build, status);
+        Ok(())
+    }
+
+    fn tell_build(&self, build: &BuildRow, status: BuildStatus) {
+        let payload = json!({"build_id": build.id.to_string(), "name": build.name.as_str(), "status": status.as_str()});
+        self.tell_change(&build.workspace, "template.build", payload);
+    }
+
     /// Waits for a place, then runs the build until its end, its time limit or the server's
     /// shutdown.
     async fn in_its_turn(&self, job: BuildJob) -> Result<SealedTemplate, BuildFailure> {
@@ -94,7 +110,7 @@ impl Control {
             () = token.cancelled() => return Err(stopped()),
             place = self.templates.builds.running.wait(&job.build.workspace) => place,
         };
-        self.store.mark_build(job.build.id, BuildStatus::Running).await?;
+        self.mark_build(&job.build, BuildStatus::Running).await?;
         let (tell, outcome) = oneshot::channel();
         let (control, deadline) = (self.clone(), Instant::now() + BUILD_MAX);
         let steps = self.scope.start("build steps", async move {
@@ -146,7 +162,7 @@ impl Control {
             Some(settings) => Some(TemplateSettings { started: builder.start_command(&settings).await?, ..settings }),
             None => None,
         };
-        self.store.mark_build(job.build.id, BuildStatus::Baking).await?;
+        self.mark_build(&job.build, BuildStatus::Baking).await?;
         job.log.say("baking the template").await;
         let layer = LayerId::random();
         self.store.hold(job.build.id, BuildResource::Layer(layer)).await?;

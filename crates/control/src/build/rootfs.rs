@@ -75,7 +75,7 @@ impl Control {
         defaults: ExecDefaults,
     ) -> Result<LayerView, BuildFailure> {
         let MachineSize { cpus, memory_mib, .. } = size_of(&job.ask);
-        self.store.mark_build(job.build.id, BuildStatus::Baking).await?;
+        self.mark_build(&job.build, BuildStatus::Baking).await?;
         job.log.say(format!("first boot ({cpus} CPUs, {memory_mib} MiB)")).await;
         let layer = LayerId::random();
         self.store.hold(job.build.id, BuildResource::Layer(layer)).await?;

@@ -9,18 +9,23 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, Uri, header, request::Parts},
     response::{IntoResponse, Response},
 };
-use pandastack_door::http::{Answer, RequestId, forwarded_proto, json_body, public_base, query_value};
+use pandastack_door::http::{
+    Answer, Refused, RequestId, clear_session, forwarded_proto, json_body, public_base, query_value,
+};
 use pandastack_identity::{EmailAddress, EmailError, LoginCallback};
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_public::{
-    AskReset, ChangePassword, ExchangeCode, LogIn, LoggedIn, LoginMethods, LoginSession, Register, ResetPassword,
-    SetUp, rfc3339,
+    AskReset, ChangePassword, ExchangeCode, LogIn, LoginMethods, LoginSession, Register, ResetPassword, SetUp,
+    SignInLink, UseLink, rfc3339,
 };
 
-use super::caller::{Authenticated, Person};
+use super::{
+    caller::{Authenticated, Person},
+    new_session::LoginHead,
+};
 use crate::{
     Control,
-    app::{LoginOrigin, NewSession},
+    app::{LinkPurpose, LoginOrigin, NewLink},
     limits::AGENT_BYTES_MAX,
     store::key_id,
 };
@@ -40,37 +45,86 @@ pub async fn methods(State(control): State<Control>) -> Answer<Json<LoginMethods
 /// Makes the first account.
 pub async fn set_up(
     State(control): State<Control>,
-    Authenticated(caller): Authenticated,
+    caller: Result<Authenticated, Refused>,
     origin: LoginOrigin,
+    head: LoginHead,
     body: Body,
-) -> Answer<(StatusCode, Json<LoggedIn>)> {
-    let ask: SetUp = json_body(body).await?;
-    let begun = control.set_up(&caller, ask, &origin).await?;
-    Ok((StatusCode::CREATED, Json(render(begun))))
+) -> Answer<Response> {
+    let (ask, caller) = match (json_body::<SetUp>(body).await, caller) {
+        // The link stands for the key.
+        (Ok(ask), _) if !ask.link.is_empty() => (ask, None),
+        (ask, caller) => {
+            let Authenticated(caller) = caller?;
+            (ask?, Some(caller))
+        }
+    };
+    let place = head.token_place(ask.cookie)?;
+    let begun = control.set_up(caller.as_ref(), ask, &origin).await?;
+    Ok(place.answer(StatusCode::CREATED, begun)?)
 }
 
 /// Makes an account with an invite.
 pub async fn register(
     State(control): State<Control>,
     origin: LoginOrigin,
+    head: LoginHead,
     body: Body,
-) -> Answer<(StatusCode, Json<LoggedIn>)> {
+) -> Answer<Response> {
     let ask: Register = json_body(body).await?;
+    let place = head.token_place(ask.cookie)?;
     let begun = control.register(ask, &origin).await?;
-    Ok((StatusCode::CREATED, Json(render(begun))))
+    Ok(place.answer(StatusCode::CREATED, begun)?)
 }
 
 /// Logs in with a password.
-pub async fn log_in(State(control): State<Control>, origin: LoginOrigin, body: Body) -> Answer<Json<LoggedIn>> {
+pub async fn log_in(
+    State(control): State<Control>,
+    origin: LoginOrigin,
+    head: LoginHead,
+    body: Body,
+) -> Answer<Response> {
     let ask: LogIn = json_body(body).await?;
-    Ok(Json(render(control.log_in(ask, &origin).await?)))
+    let place = head.token_place(ask.cookie)?;
+    Ok(place.answer(StatusCode::OK, control.log_in(ask, &origin).await?)?)
+}
+
+/// Logs in with a one-time link.
+pub async fn use_link(
+    State(control): State<Control>,
+    origin: LoginOrigin,
+    head: LoginHead,
+    body: Body,
+) -> Answer<Response> {
+    let ask: UseLink = json_body(body).await?;
+    let place = head.token_place(ask.cookie)?;
+    Ok(place.answer(StatusCode::OK, control.use_link(&ask.token, &origin).await?)?)
+}
+
+/// Makes a one-time link for the caller.
+pub async fn make_link(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Answer<(StatusCode, Json<SignInLink>)> {
+    let NewLink { token, expires_at_ns, purpose } = control.make_link(&caller).await?;
+    let configured = control.sign_in.dashboard_url.as_deref().map(str::to_owned);
+    let base = configured.unwrap_or_else(|| public_base(&headers, &uri));
+    let link = SignInLink {
+        url: format!("{base}/welcome#{}", token.reveal()),
+        token: token.reveal().to_owned(),
+        expires_at: rfc3339(expires_at_ns),
+        setup: purpose == LinkPurpose::SetUp,
+    };
+    Ok((StatusCode::CREATED, Json(link)))
 }
 
 /// Ends the session of this request.
-pub async fn log_out(State(control): State<Control>, person: Person) -> Answer<StatusCode> {
+pub async fn log_out(State(control): State<Control>, person: Person, headers: HeaderMap) -> Answer<Response> {
     let id = person.session().ok_or_else(not_a_session)?;
+    let cleared = clear_session(&headers)?;
     control.end_session(&person.user, &id).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cleared)]).into_response())
 }
 
 /// Lists the caller's sessions.
@@ -111,11 +165,13 @@ pub async fn change_password(
     State(control): State<Control>,
     person: Person,
     origin: LoginOrigin,
+    head: LoginHead,
     body: Body,
-) -> Answer<Json<LoggedIn>> {
+) -> Answer<Response> {
     let ask: ChangePassword = json_body(body).await?;
+    let place = head.token_place(ask.cookie)?;
     let begun = control.change_password(&person.user, (&ask.current_password, &ask.new_password), &origin).await?;
-    Ok(Json(render(begun)))
+    Ok(place.answer(StatusCode::OK, begun)?)
 }
 
 /// Accepts a request for a reset link. The answer never tells whether there is such an account.
@@ -159,18 +215,15 @@ pub async fn end_oidc(State(control): State<Control>, headers: HeaderMap, uri: U
 }
 
 /// Exchanges the code of a login for a session.
-pub async fn exchange(State(control): State<Control>, origin: LoginOrigin, body: Body) -> Answer<Json<LoggedIn>> {
+pub async fn exchange(
+    State(control): State<Control>,
+    origin: LoginOrigin,
+    head: LoginHead,
+    body: Body,
+) -> Answer<Response> {
     let ask: ExchangeCode = json_body(body).await?;
-    Ok(Json(render(control.exchange_code((&ask.code, &ask.verifier), &origin).await?)))
-}
-
-fn render(begun: NewSession) -> LoggedIn {
-    LoggedIn {
-        token: begun.token.reveal().to_owned(),
-        expires_at: rfc3339(begun.expires_at_ns),
-        user_id: begun.user.id,
-        email: begun.user.email,
-    }
+    let place = head.token_place(ask.cookie)?;
+    Ok(place.answer(StatusCode::OK, control.exchange_code((&ask.code, &ask.verifier), &origin).await?)?)
 }
 
 fn redirected(url: &str, cookie: &str) -> Result<Response, Fault> {

@@ -20,7 +20,7 @@ impl FromRequestParts<Control> for Authenticated {
         if let Some(caller) = parts.extensions.get::<Caller>() {
             return Ok(Self(caller.clone()));
         }
-        let credential = RequestCredential::read(&parts.headers, &parts.uri);
+        let credential = RequestCredential::of(parts);
         Ok(Self(control.caller(credential.get()).await?))
     }
 }

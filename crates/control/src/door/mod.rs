@@ -16,6 +16,7 @@ mod keys;
 mod lifecycle;
 mod me;
 mod metrics;
+mod new_session;
 mod orgs;
 mod ports;
 mod quotas;
@@ -28,6 +29,7 @@ mod trail;
 mod tree;
 mod volumes;
 mod webhooks;
+mod workspace_events;
 
 use axum::{
     Router,
@@ -62,6 +64,7 @@ pub fn routes() -> Routes<Control> {
         .route("/v1/metrics/overview", get(metrics::overview))
         .route("/v1/metrics/sandbox/{id}", get(metrics::sandbox_series))
         .route("/v1/stats/boot", get(stats::boot))
+        .route("/v1/events", get(workspace_events::list))
         .route("/v1/audit", get(trail::list))
         .route("/v1/audit/export", get(trail::export))
         .route("/v1/templates", get(templates::list))
@@ -117,6 +120,8 @@ fn person_routes(routes: Routes<Control>) -> Routes<Control> {
         .route("/v1/auth/register", post(auth::register))
         .route("/v1/auth/login", post(auth::log_in))
         .route("/v1/auth/logout", post(auth::log_out))
+        .route("/v1/auth/link", post(auth::use_link))
+        .route("/v1/auth/links", post(auth::make_link))
         .route("/v1/auth/sessions", get(auth::sessions))
         .route("/v1/auth/sessions/{session}", delete(auth::end_session))
         .route("/v1/auth/password", post(auth::change_password))

@@ -73,6 +73,7 @@ pub use webhooks::{WebhookAdded, WebhookRow, WebhookSecret};
 use crate::{
     events::EventLog,
     limits::{DATABASE_BUSY_MAX, DATABASE_CONNECTIONS_MAX, DATABASE_SERVER_CONNECTIONS_MAX, DATABASE_STATEMENT_MAX},
+    workspace_events::WorkspaceLog,
 };
 
 /// The database.
@@ -87,6 +88,8 @@ pub struct Store {
     outbox: Arc<Notify>,
     /// The recent events of every sandbox.
     events: Arc<EventLog>,
+    /// The recent events of every workspace.
+    workspace_events: Arc<WorkspaceLog>,
 }
 
 /// Why a database operation failed.
@@ -124,7 +127,14 @@ impl Store {
         let database = opened.map_err(|cause| StoreError::Open { address: address.to_string(), cause })?;
         SCHEMA.migrate(&database, to_sql(now_ns)).await?;
         let server: Arc<str> = random_hex::<8>().into();
-        Ok(Self { database, holder: server.clone(), server, outbox: Arc::default(), events: Arc::default() })
+        Ok(Self {
+            database,
+            holder: server.clone(),
+            server,
+            outbox: Arc::default(),
+            events: Arc::default(),
+            workspace_events: Arc::default(),
+        })
     }
 
     /// Checks that the database responds.
@@ -141,6 +151,11 @@ impl Store {
     /// it.
     pub fn events(&self) -> &EventLog {
         &self.events
+    }
+
+    /// Returns the event log of the workspaces.
+    pub fn workspace_events(&self) -> &WorkspaceLog {
+        &self.workspace_events
     }
 
     /// Begins a transaction that reads, decides and writes rows of one workspace. Others that

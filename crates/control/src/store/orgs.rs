@@ -6,7 +6,7 @@ use pandastack_database::{DatabaseRow, Transaction, WriteLock, query, query_as, 
 use pandastack_model::Role;
 use pandastack_wire_fleet::WorkspaceId;
 
-use super::{Revoked, Store, StoreError, failed, from_sql, intent::column, to_sql};
+use super::{Revoked, Store, StoreError, UserRow, failed, from_sql, intent::column, to_sql};
 
 /// An org as one of its members sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,6 +162,33 @@ impl Store {
                    JOIN user_account ON user_account.id = org_member.user_id WHERE org = ? ORDER BY joined_at, user_id";
         let rows = query(sql).bind(org).fetch_all(&self.database).await.map_err(failed("list members"))?;
         rows.iter().map(read_member).collect()
+    }
+
+    /// Returns the workspace of an org.
+    pub async fn workspace_of_org(&self, org: &str) -> Result<Option<WorkspaceId>, StoreError> {
+        let found: Option<String> = query_scalar("SELECT workspace FROM org WHERE id = ?")
+            .bind(org)
+            .fetch_optional(&self.database)
+            .await
+            .map_err(failed("find an org's workspace"))?;
+        Ok(found.map(WorkspaceId))
+    }
+
+    /// Finds the owner of a workspace that joined first and may log in.
+    pub async fn first_owner(&self, workspace: &WorkspaceId) -> Result<Option<UserRow>, StoreError> {
+        let sql = "SELECT org_member.user_id FROM org_member JOIN org ON org.id = org_member.org
+                   JOIN user_account ON user_account.id = org_member.user_id
+                   WHERE org.workspace = ? AND org.deleting_at IS NULL AND role = 'owner' AND NOT disabled
+                   ORDER BY joined_at, org_member.user_id LIMIT 1";
+        let id: Option<String> = query_scalar(sql)
+            .bind(&workspace.0)
+            .fetch_optional(&self.database)
+            .await
+            .map_err(failed("find the first owner"))?;
+        match id {
+            Some(id) => self.user(&id).await,
+            None => Ok(None),
+        }
     }
 
     /// Returns the name of a workspace's org, and the e-mail addresses of its owners and admins, up

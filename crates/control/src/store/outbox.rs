@@ -13,14 +13,16 @@ use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
 use crate::{
     events::{EventDetails, LastingState, SandboxEvent, state_events},
     limits::{WEBHOOK_NOISE_PENDING_MAX, WEBHOOK_PENDING_MAX},
+    workspace_events::WorkspaceChange,
 };
 
 impl Store {
     /// Records an event that changes no row.
     pub async fn tell(&self, id: SandboxId, event: SandboxEvent) -> Result<(), StoreError> {
         let queued = self.queue(id, &event).await;
+        let workspace = self.workspace_of(id).await.ok().flatten();
         // The stream gets the event even if the database is not writable.
-        self.events.record(id, vec![event]);
+        self.record(id, workspace.as_ref(), vec![event]);
         self.wake(queued?);
         Ok(())
     }
@@ -46,7 +48,30 @@ impl Store {
     /// Sends committed events to the stream and wakes the delivery loop.
     pub(super) fn publish(&self, id: SandboxId, announced: PendingEvents) {
         self.wake(announced.posted);
-        self.events.record(id, announced.events);
+        self.record(id, announced.workspace.as_ref(), announced.events);
+    }
+
+    fn record(&self, id: SandboxId, workspace: Option<&WorkspaceId>, events: Vec<SandboxEvent>) {
+        for event in &events {
+            self.tell_workspace(workspace, id, event);
+        }
+        self.events.record(id, events);
+    }
+
+    /// Adds an event of a sandbox to the events of its workspace.
+    pub(super) fn tell_workspace(&self, workspace: Option<&WorkspaceId>, id: SandboxId, event: &SandboxEvent) {
+        if let Some(workspace) = workspace {
+            self.workspace_events.record(workspace, WorkspaceChange::of(id, event));
+        }
+    }
+
+    async fn workspace_of(&self, id: SandboxId) -> Result<Option<WorkspaceId>, StoreError> {
+        let found: Option<String> = query_scalar("SELECT workspace FROM sandbox WHERE id = ?")
+            .bind(id.to_string())
+            .fetch_optional(&self.database)
+            .await
+            .map_err(failed("find a sandbox's workspace"))?;
+        Ok(found.map(WorkspaceId))
     }
 }
 
@@ -63,6 +88,7 @@ pub(super) enum SubscriberFound {
 pub(super) struct PendingEvents {
     events: Vec<SandboxEvent>,
     posted: SubscriberFound,
+    workspace: Option<WorkspaceId>,
 }
 
 impl PendingEvents {
@@ -81,7 +107,9 @@ pub(super) async fn announce(
     details: EventDetails<'_>,
     at_ns: u64,
 ) -> Result<PendingEvents, StoreError> {
-    let events = state_events(now, announced(tx, id).await?, details, at_ns);
+    let last = announced(tx, id).await?;
+    let workspace = last.as_ref().map(|last| last.workspace.clone());
+    let events = state_events(now, last.and_then(|last| last.state), details, at_ns);
     if events.is_empty() {
         return Ok(PendingEvents::default());
     }
@@ -97,7 +125,7 @@ pub(super) async fn announce(
             posted = SubscriberFound::Some;
         }
     }
-    Ok(PendingEvents { events, posted })
+    Ok(PendingEvents { events, posted, workspace })
 }
 
 /// Makes the last event of a sandbox. Webhooks do not get it if the sandbox never ran.
@@ -106,24 +134,40 @@ pub(super) async fn announce_end(
     id: SandboxId,
     at_ns: u64,
     reason: Option<&'static str>,
-) -> Result<(SandboxEvent, SubscriberFound), StoreError> {
+) -> Result<EndEvent, StoreError> {
     let payload = reason.map_or_else(|| json!({}), |reason| json!({ "reason": reason }));
     let event = SandboxEvent::new(EventKind::Deleted, at_ns, payload);
-    let posted = match announced(tx, id).await? {
+    let last = announced(tx, id).await?;
+    let posted = match last.as_ref().and_then(|last| last.state) {
         Some(_) => post(tx, id, &event).await?,
         None => SubscriberFound::Nothing,
     };
-    Ok((event, posted))
+    Ok(EndEvent { event, posted, workspace: last.map(|last| last.workspace) })
 }
 
-/// Reads the last announced state.
-async fn announced(tx: &mut Transaction, id: SandboxId) -> Result<Option<LastingState>, StoreError> {
-    let found: Option<Option<String>> = query_scalar("SELECT announced FROM sandbox WHERE id = ?")
+/// The last event of a sandbox, to be published after the commit of its transaction.
+pub(super) struct EndEvent {
+    pub event: SandboxEvent,
+    pub posted: SubscriberFound,
+    pub workspace: Option<WorkspaceId>,
+}
+
+/// The workspace of a sandbox, and its last announced state.
+struct Announced {
+    workspace: WorkspaceId,
+    state: Option<LastingState>,
+}
+
+async fn announced(tx: &mut Transaction, id: SandboxId) -> Result<Option<Announced>, StoreError> {
+    let row = query("SELECT announced, workspace FROM sandbox WHERE id = ?")
         .bind(id.to_string())
         .fetch_optional(tx)
         .await
         .map_err(failed("read the announced state"))?;
-    Ok(found.flatten().and_then(|word| LastingState::from_name(&word)))
+    let Some(row) = row else { return Ok(None) };
+    let (word, workspace): (Option<String>, String) = (column(&row, "announced")?, column(&row, "workspace")?);
+    let state = word.and_then(|word| LastingState::from_name(&word));
+    Ok(Some(Announced { workspace: WorkspaceId(workspace), state }))
 }
 
 /// Queues a delivery for every webhook that subscribed to this event.

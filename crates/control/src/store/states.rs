@@ -8,7 +8,7 @@ use pandastack_wire_fleet::{SandboxView, WorkspaceId};
 use super::{
     MachineSize, StartReport, Store, StoreError, failed,
     intent::{column, read_observed, read_state},
-    outbox::{PendingEvents, announce, announce_end},
+    outbox::{EndEvent, PendingEvents, announce, announce_end},
     to_sql,
     usage::{drop_subject, end_subject},
 };
@@ -167,7 +167,7 @@ impl Store {
             .execute(&mut tx)
             .await
             .map_err(failed("record a deleted sandbox"))?;
-        let (event, posted) = announce_end(&mut tx, id, now_ns, reason).await?;
+        let EndEvent { event, posted, workspace } = announce_end(&mut tx, id, now_ns, reason).await?;
         super::lineage::keep_ancestor(&mut tx, id, now_ns).await?;
         query("DELETE FROM sandbox WHERE id = ?")
             .bind(id.to_string())
@@ -183,6 +183,7 @@ impl Store {
             .map_err(failed("delete old ids of deleted sandboxes"))?;
         tx.commit().await.map_err(failed("commit a delete"))?;
         self.wake(posted);
+        self.tell_workspace(workspace.as_ref(), id, &event);
         self.events.end(id, event);
         Ok(())
     }

@@ -16,6 +16,8 @@ mod build_start;
 mod builds;
 #[path = "../control/contract/mod.rs"]
 mod contract;
+#[path = "../control/cookies.rs"]
+mod cookies;
 mod deep;
 #[path = "../control/egress.rs"]
 mod egress;
@@ -83,3 +85,5 @@ mod webhook_delivery;
 mod webhook_trust;
 #[path = "../control/webhooks.rs"]
 mod webhooks;
+#[path = "../control/workspace_events.rs"]
+mod workspace_events;

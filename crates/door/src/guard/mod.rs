@@ -26,14 +26,16 @@ use pandastack_kit::{
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{Caller, WorkspaceRate};
 pub use rate::{OperatorLimit, RateSettings, RequestRates};
-pub use revoked::revoked_key;
+pub use revoked::{EndlessStream, revoked_key};
 pub use span::SANDBOX_ATTRIBUTE;
 use tracing::Instrument;
 
 use crate::{
     ProxyTrust,
     backend::{AuditRow, DoorBackend},
-    http::{RequestCredential, TRACEPARENT, ensure_request_id, ensure_trace, refuse, refuse_workspace, trace_header},
+    http::{
+        CSRF, RequestCredential, TRACEPARENT, ensure_request_id, ensure_trace, refuse, refuse_workspace, trace_header,
+    },
     limits::AUDIT_PATH_BYTES_MAX,
     places::{Place, Places},
     serve::{ConnectionHandle, occupy},
@@ -100,7 +102,7 @@ impl Guard {
 
     /// Authenticates the caller and tells the handler. The handler refuses a bad credential.
     async fn known_caller(&self, request: &mut Request) -> Option<KnownCaller> {
-        let credential = RequestCredential::read(request.headers(), request.uri());
+        let credential = RequestCredential::read(request.method(), request.headers(), request.uri());
         let caller = self.backend.authenticate(credential.get()).await.ok()?;
         request.extensions_mut().insert(caller.clone());
         let is_key = caller.user.is_none();
@@ -222,11 +224,11 @@ fn changes(method: &Method) -> bool {
 /// Removes the headers by which our own servers describe a caller. A client that sends them would
 /// forge an identity.
 fn drop_identity(headers: &mut HeaderMap) {
-    // Users may choose their organisation.
-    const CHOICE: &str = "x-pandastack-org";
+    // Users may choose their organisation, and our own pages mark their requests.
+    const CHOSEN: [&str; 2] = ["x-pandastack-org", CSRF];
     let identity = |name: &&HeaderName| {
         let name = name.as_str();
-        (name.starts_with("x-fcs-") || name.starts_with("x-pandastack-")) && name != CHOICE
+        (name.starts_with("x-fcs-") || name.starts_with("x-pandastack-")) && !CHOSEN.contains(&name)
     };
     let named: Vec<HeaderName> = headers.keys().filter(identity).cloned().collect();
     for name in named {

@@ -17,6 +17,11 @@ use pandastack_wire_fleet::CallerKey;
 
 use crate::{http::refuse, limits::WHOLE_ANSWER_BYTES_MAX};
 
+/// Marks an answer that has no end of its own, such as a stream of news. It may end at any event,
+/// so the end of its key is an ordinary end.
+#[derive(Clone, Copy)]
+pub struct EndlessStream;
+
 /// Works until the answer, or until the key is revoked. The work is then dropped, as when a client
 /// disconnects.
 pub async fn until_revoked(key: CallerKey, work: impl Future<Output = Response>, request: &str) -> Response {
@@ -30,9 +35,10 @@ pub async fn until_revoked(key: CallerKey, work: impl Future<Output = Response>,
     if response.body().size_hint().exact().is_some_and(|bytes| bytes <= WHOLE_ANSWER_BYTES_MAX) {
         return response;
     }
+    let is_endless = response.extensions().get::<EndlessStream>().is_some();
     response.map(|body| {
         let revoked = Box::pin(async move { key.revoked().await });
-        Body::new(UntilRevoked { body, revoked })
+        Body::new(UntilRevoked { body, revoked, is_endless })
     })
 }
 
@@ -49,6 +55,7 @@ pub fn revoked_key() -> Fault {
 struct UntilRevoked {
     body: Body,
     revoked: Pin<Box<dyn Future<Output = ()> + Send>>,
+    is_endless: bool,
 }
 
 impl HttpBody for UntilRevoked {
@@ -60,6 +67,9 @@ impl HttpBody for UntilRevoked {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
         if self.revoked.as_mut().poll(cx).is_ready() {
+            if self.is_endless {
+                return Poll::Ready(None);
+            }
             // An error, so that the client does not take a partial answer for a complete one.
             let error = io::Error::new(io::ErrorKind::ConnectionAborted, "the API key was revoked");
             return Poll::Ready(Some(Err(error.into())));

@@ -16,7 +16,7 @@ pub fn base_of(name: &str, headers: &HeaderMap, uri: &Uri) -> String {
     format!("{}://{name}{port}", forwarded_proto(headers))
 }
 
-fn authority(headers: &HeaderMap, uri: &Uri) -> Option<Authority> {
+pub(super) fn authority(headers: &HeaderMap, uri: &Uri) -> Option<Authority> {
     let named = headers.get(header::HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
     uri.authority().cloned().or(named).filter(|host| !host.as_str().contains('@'))
 }

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, Method, Uri, header, request::Parts};
 
 use pandastack_wire_fleet::Credential;
 
-use super::query_value;
+use super::{CookieSession, cookie::cookie_session, query_value};
 
 /// Prefix of a token among the WebSocket protocols. Browsers cannot set other headers of a socket
 /// request.
@@ -31,19 +31,34 @@ pub struct RequestCredential {
     org: Option<String>,
     stub_user: Option<String>,
     foreign: bool,
+    forged: bool,
 }
 
 impl RequestCredential {
     /// Reads the credential of a request.
-    pub fn read(headers: &HeaderMap, uri: &Uri) -> Self {
+    pub fn read(method: &Method, headers: &HeaderMap, uri: &Uri) -> Self {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
         let owned = |name| text(name).filter(|value| !value.is_empty()).map(str::to_owned);
+        let (token, forged) = match bearer(headers, uri) {
+            Some(token) => (Some(token), false),
+            None => match cookie_session(method, headers, uri) {
+                CookieSession::Token(token) => (Some(token), false),
+                CookieSession::None => (None, false),
+                CookieSession::Refused => (None, true),
+            },
+        };
         Self {
-            token: bearer(headers, uri),
+            token,
             org: owned(ORG).or_else(|| protocols(headers).find_map(org).map(str::to_owned)),
             stub_user: owned(STUB_USER),
             foreign: is_foreign(headers, uri),
+            forged,
         }
+    }
+
+    /// Reads the credential of a request's head.
+    pub fn of(parts: &Parts) -> Self {
+        Self::read(&parts.method, &parts.headers, &parts.uri)
     }
 
     pub fn get(&self) -> Credential<'_> {
@@ -52,6 +67,7 @@ impl RequestCredential {
             org: self.org.as_deref(),
             stub_user: self.stub_user.as_deref(),
             foreign: self.foreign,
+            forged: self.forged,
         }
     }
 }
@@ -175,9 +191,23 @@ mod tests {
     fn a_socket_may_name_its_organisation_among_its_protocols() {
         let mut headers = HeaderMap::new();
         headers.insert(header::SEC_WEBSOCKET_PROTOCOL, "pds-org.a, bearer.pds_a, pds".parse().unwrap());
-        let org = |headers: &HeaderMap| RequestCredential::read(headers, &"/".parse().unwrap()).org;
+        let org = |headers: &HeaderMap| RequestCredential::read(&Method::GET, headers, &"/".parse().unwrap()).org;
         assert_eq!((org(&headers).as_deref(), socket_protocol(&headers)), (Some("a"), Some("pds")));
         headers.insert(ORG, "b".parse().unwrap());
         assert_eq!(org(&headers).as_deref(), Some("b"), "the header wins");
+    }
+
+    #[test]
+    fn a_cookie_counts_only_without_another_credential() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::COOKIE, "pandastack_session=pss_a".parse().unwrap());
+        let read = |headers: &HeaderMap, method: Method| {
+            let found = RequestCredential::read(&method, headers, &"/".parse().unwrap());
+            (found.get().token.map(str::to_owned), found.get().forged)
+        };
+        assert_eq!(read(&headers, Method::GET), (Some("pss_a".into()), false));
+        assert_eq!(read(&headers, Method::POST), (None, true));
+        headers.insert(API_KEY, "pds_a".parse().unwrap());
+        assert_eq!(read(&headers, Method::POST), (Some("pds_a".into()), false));
     }
 }

@@ -17,6 +17,8 @@ use super::Refused;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_BYTES_MAX: usize = 64;
+/// The policy of an answer that is no page: as a page it shows text, and can do nothing.
+const INERT: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; sandbox");
 
 /// The id of one request. It appears in logs, in error bodies and in the response.
 #[derive(Clone, Debug)]
@@ -133,6 +135,9 @@ fn dress(headers: &mut HeaderMap, id: &str) {
     );
     set(header::ACCESS_CONTROL_MAX_AGE, "600");
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    // An answer may hold what a guest wrote, and it is on the origin of the dashboard.
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(INERT);
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 }
 
 /// Returns the caller's id if it is short printable ASCII, else a new one.

@@ -2,6 +2,7 @@
 
 mod base;
 mod body;
+mod cookie;
 mod credential;
 mod frame;
 mod path;
@@ -12,6 +13,10 @@ mod trace;
 
 pub use base::{base_of, forwarded_proto, public_base};
 pub use body::{flag, json_body, optional_json_body, query_time, query_value, whole_body};
+pub use cookie::{
+    CSRF, CookieSession, SESSION_COOKIE, SESSION_COOKIE_TLS, check_own_page, clear_session, is_session_cookie,
+    not_our_page, store_session,
+};
 pub use credential::{RequestCredential, bearer, socket_protocol};
 pub use frame::{
     RequestId, bare_frame, ensure_request_id, frame, no_method, no_route, pass, preflight, refuse, refuse_workspace,

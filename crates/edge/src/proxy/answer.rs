@@ -8,6 +8,8 @@ use axum::http::{
     },
 };
 
+use pandastack_door::http::is_session_cookie;
+
 use super::{ProxyTarget, head::AuthorizationOwner, head::keep};
 
 /// Headers that a browser stores for an origin, a host or a domain, beyond the one response.
@@ -31,7 +33,7 @@ pub const LINK_COOKIE_TLS: &str = "__Host-pandastack_preview";
 
 /// Gives a page from the proxy its own origin, instead of the API's.
 const SANDBOXED: HeaderValue =
-    HeaderValue::from_static("sandbox allow-scripts allow-forms allow-popups allow-downloads");
+    HeaderValue::from_static("sandbox allow-scripts allow-forms allow-popups allow-downloads allow-modals");
 
 /// Removes everything from a response that has an effect outside its own origin.
 pub fn confine(headers: &mut HeaderMap, target: &ProxyTarget) {
@@ -51,11 +53,11 @@ pub fn confine(headers: &mut HeaderMap, target: &ProxyTarget) {
 }
 
 /// Restricts a cookie to its host by removing `Domain`, and to the paths below a prefix if there is
-/// one. `None` for our own link cookie, also if it is hidden in a cookie without a name.
+/// one. `None` for a cookie of ours, also if it is hidden in a cookie without a name.
 fn confine_cookie(value: &HeaderValue, below: Option<&str>) -> Option<HeaderValue> {
     let mut parts = value.as_bytes().split(|byte| *byte == b';');
     let pair = parts.next().unwrap_or_default();
-    if is_link_cookie(pair) {
+    if is_link_cookie(pair) || is_login_cookie(pair) {
         return None;
     }
     let mut kept: Vec<Vec<u8>> = vec![pair.to_vec()];
@@ -77,22 +79,29 @@ fn confine_cookie(value: &HeaderValue, below: Option<&str>) -> Option<HeaderValu
 
 /// Tells whether `name=value` is the cookie of a signed link, in any spelling.
 fn is_link_cookie(pair: &[u8]) -> bool {
+    is_named(pair, |text| [LINK_COOKIE, LINK_COOKIE_TLS].iter().any(|name| text.eq_ignore_ascii_case(name.as_bytes())))
+}
+
+/// Tells whether `name=value` is the cookie of a person's session, in any spelling.
+fn is_login_cookie(pair: &[u8]) -> bool {
+    is_named(pair, is_session_cookie)
+}
+
+fn is_named(pair: &[u8], ours: impl Fn(&[u8]) -> bool) -> bool {
     let (name, value) = split_pair(pair);
-    let ours =
-        |text: &[u8]| [LINK_COOKIE, LINK_COOKIE_TLS].iter().any(|name| text.eq_ignore_ascii_case(name.as_bytes()));
     // A browser sends a cookie without a name as its value alone, and that value may be
     // `pandastack_preview=…`.
     ours(name) || (name.is_empty() && ours(split_pair(value).0))
 }
 
-/// Removes the cookies of signed links from a request and returns their tokens.
+/// Removes our own cookies from a request and returns the tokens of signed links among them.
 pub fn take_link_tokens(headers: &mut HeaderMap) -> Vec<String> {
     let mut tokens = Vec::new();
     let values: Vec<HeaderValue> = headers.get_all(axum::http::header::COOKIE).iter().cloned().collect();
     headers.remove(axum::http::header::COOKIE);
     for value in values {
-        let (ours, others): (Vec<&[u8]>, Vec<&[u8]>) =
-            value.as_bytes().split(|byte| *byte == b';').partition(|pair| is_link_cookie(pair));
+        let pairs = value.as_bytes().split(|byte| *byte == b';').filter(|pair| !is_login_cookie(pair));
+        let (ours, others): (Vec<&[u8]>, Vec<&[u8]>) = pairs.partition(|pair| is_link_cookie(pair));
         tokens.extend(ours.iter().filter_map(|pair| String::from_utf8(split_pair(pair).1.to_vec()).ok()));
         let left = others.join(&b';');
         if let Some(left) = HeaderValue::from_bytes(left.trim_ascii()).ok().filter(|left| !left.is_empty()) {
@@ -135,12 +144,15 @@ mod tests {
     }
 
     #[test]
-    fn programs_cannot_set_the_cookie_of_a_link() {
+    fn programs_cannot_set_our_cookies() {
         for cookie in [
             "pandastack_preview=x",
             " Pandastack_Preview =x; Path=/",
             "__Host-pandastack_preview=x",
             "=pandastack_preview=x",
+            "pandastack_session=x",
+            "__HOST-pandastack_Session=x; Path=/",
+            "=pandastack_session=x",
         ] {
             check(cookie, None, None);
         }

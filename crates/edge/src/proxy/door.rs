@@ -2,7 +2,7 @@
 
 use axum::{
     extract::{Request, State},
-    http::Method,
+    http::{HeaderMap, Method},
     response::Response,
 };
 use pandastack_door::http::{Answer, RequestCredential, preflight};
@@ -17,10 +17,14 @@ use crate::Edge;
 /// Forwards a request to a port of the caller's sandbox, without the path prefix that names sandbox
 /// and port.
 pub async fn proxy(State(edge): State<Edge>, request: Request) -> Answer<Response> {
-    let credential = RequestCredential::read(request.headers(), request.uri());
+    let credential = RequestCredential::read(request.method(), request.headers(), request.uri());
     // A CORS preflight carries no credential. It is answered here, not by the guest.
     if credential.get().token.is_none() && request.method() == Method::OPTIONS {
         return Ok(preflight());
+    }
+    if is_script_of_ours(request.headers()) {
+        let text = "a page of this server may not run what a guest wrote; open the port's preview instead";
+        return Err(Fault::new(FaultKind::Forbidden, "proxy.script", text).into());
     }
     let caller = edge.control.authenticate(credential.get()).await?;
     let named = split(request.uri().path());
@@ -37,6 +41,14 @@ pub async fn proxy(State(edge): State<Edge>, request: Request) -> Answer<Respons
         request,
     )
     .await?)
+}
+
+/// Tells whether a page of this origin wants to run the answer, as a script or in another way.
+/// Pages of guests have origins of their own.
+fn is_script_of_ours(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
+    let kinds = ["script", "style", "worker", "sharedworker", "serviceworker", "object", "embed", "manifest", "xslt"];
+    text("sec-fetch-site") == Some("same-origin") && text("sec-fetch-dest").is_some_and(|dest| kinds.contains(&dest))
 }
 
 /// Splits a path into sandbox, port and the unchanged rest.

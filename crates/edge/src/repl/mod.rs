@@ -8,7 +8,7 @@ mod sessions;
 use axum::{
     Json,
     extract::{FromRequestParts, RawPathParams, State},
-    http::{HeaderMap, Uri, request::Parts},
+    http::{HeaderMap, Method, Uri, request::Parts},
 };
 use pandastack_door::http::{Answer, Refused, RequestCredential};
 use pandastack_model::{CodeSessionId, Fault, FaultKind};
@@ -41,9 +41,10 @@ fn no_session() -> Fault {
 /// Lists the languages that code can be run in.
 pub async fn languages(
     State(edge): State<Edge>,
+    method: Method,
     headers: HeaderMap,
     uri: Uri,
 ) -> Answer<Json<&'static [&'static str]>> {
-    edge.control.authenticate(RequestCredential::read(&headers, &uri).get()).await?;
+    edge.control.authenticate(RequestCredential::read(&method, &headers, &uri).get()).await?;
     Ok(Json(CODE_LANGUAGES))
 }

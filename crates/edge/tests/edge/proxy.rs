@@ -78,6 +78,32 @@ async fn a_key_in_the_query_lets_in_and_stays_here() {
 }
 
 #[tokio::test]
+async fn the_session_of_a_browser_stays_here() {
+    let mut rig = Rig::start().await;
+    let cookie = "a=1; pandastack_session=pss_0123; __Host-pandastack_session=pss_0123";
+    let request = rig.call(Method::GET, "/proxy/3000/").header("cookie", cookie).header("x-pandastack-csrf", "1");
+    let seen = seen(&mut rig, request).await.to_ascii_lowercase();
+    assert!(seen.contains("cookie: a=1\r\n") && !seen.contains("pss_") && !seen.contains("csrf"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_page_of_this_server_runs_no_program_of_a_guest() {
+    let mut rig = Rig::start().await;
+    let ask = |rig: &Rig, dest: &str, site: &str| {
+        let request = rig.call(Method::GET, "/proxy/3000/x.js");
+        request.header("sec-fetch-dest", dest.to_owned()).header("sec-fetch-site", site.to_owned())
+    };
+    for dest in ["script", "worker", "serviceworker", "style"] {
+        let (status, refused) = answer(ask(&rig, dest, "same-origin")).await;
+        assert_eq!((status, &refused["code"]), (403, &json!("proxy.script")), "{dest}");
+    }
+    for (dest, site) in [("script", "cross-site"), ("empty", "same-origin"), ("document", "same-origin")] {
+        let request = ask(&rig, dest, site);
+        seen(&mut rig, request).await;
+    }
+}
+
+#[tokio::test]
 async fn answers_are_the_guests_own() {
     let mut rig = Rig::start().await;
     let request = begin(&rig.scope, rig.call(Method::GET, "/proxy/3000/").send());

@@ -129,7 +129,7 @@ impl McpDoor {
     async fn caller(&self, parts: &Parts) -> Result<Caller, Fault> {
         match parts.extensions.get::<Caller>() {
             Some(caller) => Ok(caller.clone()),
-            None => self.control.authenticate(RequestCredential::read(&parts.headers, &parts.uri).get()).await,
+            None => self.control.authenticate(RequestCredential::of(parts).get()).await,
         }
     }
 }

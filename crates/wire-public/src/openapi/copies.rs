@@ -3,11 +3,13 @@
 use serde_json::json;
 
 use super::operation::{Operation, query, route};
-use crate::{FamilyTree, Fork, ForkRequest, ForkTree, PromoteRequest, Promotion, Snapshot, SnapshotList};
+use crate::{BranchDiff, FamilyTree, Fork, ForkRequest, ForkTree, PromoteRequest, Promotion, Snapshot, SnapshotList};
 
 const TAG: &str = "Copies";
 
 pub fn operations() -> Vec<Operation> {
+    let mut with = query("with", json!({"type": "string"}), "The other sandbox.");
+    with["required"] = json!(true);
     vec![
         route(TAG, "POST", "/v1/sandboxes/{id}/snapshots", "Create a snapshot of memory and disk")
             .once()
@@ -37,5 +39,20 @@ pub fn operations() -> Vec<Operation> {
         route(TAG, "GET", "/v1/sandboxes/{id}/tree", "Show ancestors, siblings and descendants")
             .ours()
             .gives::<FamilyTree>(200),
+        route(TAG, "GET", "/v1/sandboxes/{id}/diff", "Compare the files and processes of two sandboxes")
+            .ours()
+            .machine()
+            .notes(
+                "Wakes both. Compares folders of work, not the template's programs, within limits; of files that look \
+                 the same only the youngest are read.",
+            )
+            .with(with)
+            .with(query(
+                "path",
+                json!({"type": "string", "pattern": "^/"}),
+                "Compares only what is below this absolute path.",
+            ))
+            .refuses(&[400])
+            .gives::<BranchDiff>(200),
     ]
 }

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::operation::{Operation, ours, query, route, yes_or_no};
+use super::operation::{Operation, ours, query, route, shape, yes_or_no};
 use crate::{
-    ApiKey, ApiKeys, Audit, AuditTrail, BootStats, CreateApiKey, ExportedAuditEntry, Health, Me, MetricSeries, Quotas,
-    Version,
+    ApiKey, ApiKeys, Audit, AuditTrail, BootStats, CreateApiKey, EventPlace, ExportedAuditEntry, Health, Me,
+    MetricSeries, Quotas, Version, WorkspaceEvent, WorkspaceEvents,
 };
 
 const SERVER: &str = "Server";
@@ -66,6 +66,7 @@ pub fn operations() -> Vec<Operation> {
                 "Maximum number of boots to list; 50 by default.",
             ))
             .gives::<BootStats>(200),
+        events(),
         list_audit(),
         export_audit(),
         route(SERVER, "GET", "/v1/host/audit", "Compare what exists on the host with what should exist")
@@ -73,6 +74,30 @@ pub fn operations() -> Vec<Operation> {
             .refuses(&[404, 502, 503, 504])
             .gives::<Audit>(200),
     ]
+}
+
+fn events() -> Operation {
+    route(WATCHING, "GET", "/v1/events", "List recent events of the workspace, or follow them")
+        .ours()
+        .notes(
+            "Changes of sandboxes, templates, snapshots, volumes, webhooks, keys and members; oldest first. With \
+             `follow` the response is a stream: `ready` tells the place where it begins, `event` is an event, and \
+             `reset` means that events were lost. The header `Last-Event-ID` counts more than `since`.",
+        )
+        .with(query(
+            "limit",
+            json!({"type": "integer", "minimum": 0}),
+            "Maximum number of events of a list; 100 by default, at most 512.",
+        ))
+        .with(query("since", json!({"type": "string"}), "Only events after this `cursor` or `id`."))
+        .with(yes_or_no("follow", "Keeps the stream open and sends new events."))
+        .refuses(&[503])
+        .gives::<WorkspaceEvents>(200)
+        .gives_events(&[
+            ("ready", shape::<EventPlace>),
+            ("event", shape::<WorkspaceEvent>),
+            ("reset", shape::<EventPlace>),
+        ])
 }
 
 fn list_audit() -> Operation {

@@ -6,7 +6,7 @@ use super::operation::{Operation, query, route};
 use crate::{
     AcceptedInvite, ApiKey, ApiKeys, AskReset, ChangeMember, ChangePassword, CreateApiKey, CreateInvite, CreateOrg,
     CurrentOrg, ExchangeCode, InviteInfo, LogIn, LoggedIn, LoginMethods, LoginSession, Org, OrgInvite, OrgMember,
-    Register, RenameOrg, ResetPassword, SetUp, TransferOrg,
+    Register, RenameOrg, ResetPassword, SetUp, SignInLink, TransferOrg, UseLink,
 };
 
 const LOGINS: &str = "Logins";
@@ -23,23 +23,36 @@ fn logins() -> Vec<Operation> {
         route(LOGINS, "GET", "/v1/auth", "Show how people can log in").open().ours().gives::<LoginMethods>(200),
         route(LOGINS, "POST", "/v1/auth/setup", "Make the first account, which administers the server")
             .ours()
-            .notes("Needs an API key of the server's first workspace. The account becomes its owner.")
-            .refuses(&[403, 409])
+            .notes(
+                "Needs an API key of the server's first workspace, or a one-time `link`. The account becomes its owner.",
+            )
+            .refuses(&[403, 409, 410])
             .takes::<SetUp>(json!({"email": "ada@example.com", "password": password}))
             .gives::<LoggedIn>(201),
         route(LOGINS, "POST", "/v1/auth/register", "Make an account with an invite, and accept the invite")
             .open()
             .ours()
-            .refuses(&[404, 409, 410, 503])
+            .refuses(&[403, 404, 409, 410, 503])
             .takes::<Register>(json!({"invite": "0".repeat(48), "password": password}))
             .gives::<LoggedIn>(201),
         route(LOGINS, "POST", "/v1/auth/login", "Log in with a password")
             .open()
             .ours()
             .notes("After several failures further attempts are delayed: `429` with `Retry-After`.")
-            .refuses(&[401, 429, 503])
+            .refuses(&[401, 403, 429, 503])
             .takes::<LogIn>(json!({"email": "ada@example.com", "password": password}))
             .gives::<LoggedIn>(200),
+        route(LOGINS, "POST", "/v1/auth/link", "Log in with a one-time link")
+            .open()
+            .ours()
+            .refuses(&[403, 409, 410])
+            .takes::<UseLink>(json!({"token": format!("psl_{}", "0".repeat(48))}))
+            .gives::<LoggedIn>(200),
+        route(LOGINS, "POST", "/v1/auth/links", "Make a link that logs the caller in once, for a browser")
+            .ours()
+            .notes("An API key of the first workspace gets a link for the first account, while there is none.")
+            .refuses(&[403])
+            .gives::<SignInLink>(201),
         route(LOGINS, "POST", "/v1/auth/logout", "End the session of this request").person().ours().gives_nothing(204),
         route(LOGINS, "GET", "/v1/auth/sessions", "List the caller's sessions, newest first")
             .person()
@@ -92,7 +105,7 @@ fn sso() -> Vec<Operation> {
         route(LOGINS, "POST", "/v1/auth/oidc/token", "Exchange the code of a login for a session")
             .open()
             .ours()
-            .refuses(&[401])
+            .refuses(&[401, 403])
             .takes::<ExchangeCode>(json!({"code": "0".repeat(48), "verifier": "v".repeat(43)}))
             .gives::<LoggedIn>(200),
     ]

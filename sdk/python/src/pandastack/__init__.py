@@ -29,6 +29,7 @@ from ._sync.client import PandaStack, get_default_client, set_default_client
 from ._sync.code import CodeContext
 from ._sync.commands import CommandStream, SandboxCommands
 from ._sync.copies import ForkTree
+from ._sync.events import EventsAPI
 from ._sync.explore import BranchOutcome, Candidate, ExploreError, ExploreResult, explore
 from ._sync.filesystem import SandboxFilesystem
 from ._sync.platform import AppsAPI, DatabasesAPI, FunctionsAPI, SchedulesAPI
@@ -151,6 +152,7 @@ __all__ = [
     "BillingAPI",
     "CmaConfig",
     "DatabasesAPI",
+    "EventsAPI",
     "FunctionsAPI",
     "OrgsAPI",
     "SchedulesAPI",

@@ -172,6 +172,23 @@ export interface BootStats {
   window_seconds: number;
 }
 
+/** The answer to a comparison of two sandboxes. */
+export interface BranchDiff {
+  /** By path. A changed folder is listed only if its kind or its permissions differ. */
+  files: FileDiff[];
+  /** The folders that were compared. */
+  paths: string[];
+  /** Processes of the sandbox that the other one does not have. */
+  processes: RunningProgram[];
+  sandbox_id: string;
+  /** Whether there are more files than were compared or are listed. */
+  truncated: boolean;
+  /** The other sandbox. */
+  with_id: string;
+  /** Processes of the other sandbox that this one does not have. */
+  with_processes: RunningProgram[];
+}
+
 /** One build of a template. */
 export interface Build {
   /** Size of the upload in bytes. */
@@ -235,6 +252,11 @@ export interface ChangeMember {
 
 /** Changes the caller's password. All other sessions end. */
 export interface ChangePassword {
+  /**
+   * For our own pages: answer with a session cookie instead of a token. Needs the header
+   * `x-pandastack-csrf: 1`.
+   */
+  cookie?: boolean;
   current_password?: string;
   new_password?: string;
 }
@@ -436,9 +458,19 @@ export interface EventList {
   events: Event[];
 }
 
+/** A place in a stream of events. */
+export interface EventPlace {
+  cursor: string;
+}
+
 /** Exchanges the code of a login at an identity provider for a session. */
 export interface ExchangeCode {
   code?: string;
+  /**
+   * For our own pages: answer with a session cookie instead of a token. Needs the header
+   * `x-pandastack-csrf: 1`.
+   */
+  cookie?: boolean;
   /** The text whose SHA-256 was the `challenge` of the login. */
   verifier?: string;
 }
@@ -534,6 +566,19 @@ export interface Fed {
   bytes: number;
 }
 
+/** A file that two sandboxes do not share. */
+export interface FileDiff {
+  /** `added` if only the other sandbox has it, `removed` if only this one has it, or `changed`. */
+  change: string;
+  /** One letter, as in listings: `f` file, `d` directory, `l` link, `o` anything else. */
+  mode: string;
+  path: string;
+  /** The size here, unless it was added. */
+  size?: number;
+  /** The size in the other sandbox, unless it was removed. */
+  with_size?: number;
+}
+
 /** Data of a `stdout` or `stderr` event of a followed process. */
 export interface FollowedChunk {
   chunk: string;
@@ -616,6 +661,11 @@ export interface Lifecycle {
 
 /** Logs in with a password. */
 export interface LogIn {
+  /**
+   * For our own pages: answer with a session cookie instead of a token. Needs the header
+   * `x-pandastack-csrf: 1`.
+   */
+  cookie?: boolean;
   email?: string;
   password?: string;
 }
@@ -629,8 +679,8 @@ export interface LogLine {
 export interface LoggedIn {
   email: string;
   expires_at: string;
-  /** Only shown here. */
-  token: string;
+  /** Only shown here. Missing if the answer sets a cookie instead. */
+  token?: string;
   user_id: string;
 }
 
@@ -993,6 +1043,11 @@ export interface RefusedPath {
 
 /** Makes an account for somebody who was invited, and accepts the invite. */
 export interface Register {
+  /**
+   * For our own pages: answer with a session cookie instead of a token. Needs the header
+   * `x-pandastack-csrf: 1`.
+   */
+  cookie?: boolean;
   /** The secret part of the invite's link. */
   invite?: string;
   name?: string;
@@ -1029,6 +1084,12 @@ export interface RunOnce {
   /** The language; `python` by default. */
   language?: string | null;
   timeout_ms?: number | null;
+}
+
+/** A process and its command line. */
+export interface RunningProgram {
+  command: string;
+  pid: number;
 }
 
 /** A sandbox, as create, list, get and fork return it. */
@@ -1083,9 +1144,25 @@ export interface SetLifecycle {
 
 /** Makes the first account, which administers the server. */
 export interface SetUp {
+  /**
+   * For our own pages: answer with a session cookie instead of a token. Needs the header
+   * `x-pandastack-csrf: 1`.
+   */
+  cookie?: boolean;
   email?: string;
+  /** The secret of a one-time link, instead of the API key of the server. */
+  link?: string;
   name?: string;
   password?: string;
+}
+
+/** A link that logs in once, for a browser. It is only shown here. */
+export interface SignInLink {
+  expires_at: string;
+  /** Whether the link makes the first account, instead of a login. */
+  setup: boolean;
+  token: string;
+  url: string;
 }
 
 /** Sends a signal, given by name or number. */
@@ -1217,6 +1294,17 @@ export interface UsageRow {
   vcpu_seconds: number;
 }
 
+/** Logs in with a one-time link. */
+export interface UseLink {
+  /**
+   * For our own pages: answer with a session cookie instead of a token. Needs the header
+   * `x-pandastack-csrf: 1`.
+   */
+  cookie?: boolean;
+  /** The part of the link after the `#`. */
+  token?: string;
+}
+
 /** The build of the server. */
 export interface Version {
   arch: string;
@@ -1306,6 +1394,25 @@ export interface WorkspaceBudgetRequest {
   hard_cap?: boolean;
   /** What may be charged in a month. */
   monthly_usd: number;
+}
+
+/** One event of a workspace. */
+export interface WorkspaceEvent {
+  /** The place after this event, for `since` and `Last-Event-ID`. */
+  id: string;
+  /** The kind, such as `sandbox.paused` or `volume.changed`. */
+  kind: string;
+  /** Details. An event that changes a sandbox's state has the new `status`. */
+  payload: Record<string, unknown>;
+  sandbox_id?: string;
+  ts: string;
+}
+
+/** Recent events of a workspace, oldest first. */
+export interface WorkspaceEvents {
+  /** The place after the last event, for `since`. */
+  cursor: string;
+  events: WorkspaceEvent[];
 }
 
 /** The answer to a file write. */

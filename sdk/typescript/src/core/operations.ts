@@ -66,6 +66,16 @@ export function getAuth(): JsonCall<models.LoginMethods> {
   return { kind: "json", method: "GET", path: "/v1/auth" };
 }
 
+/** Log in with a one-time link. */
+export function postAuthLink(body: models.UseLink): JsonCall<models.LoggedIn> {
+  return { kind: "json", method: "POST", path: "/v1/auth/link", json: body };
+}
+
+/** Make a link that logs the caller in once, for a browser. */
+export function postAuthLinks(): JsonCall<models.SignInLink> {
+  return { kind: "json", method: "POST", path: "/v1/auth/links" };
+}
+
 /** Log in with a password. */
 export function postAuthLogin(body: models.LogIn): JsonCall<models.LoggedIn> {
   return { kind: "json", method: "POST", path: "/v1/auth/login", json: body };
@@ -124,6 +134,20 @@ export function getBilling(): JsonCall<models.Bill> {
 /** Post the usage of the workspace to Stripe now. */
 export function postBillingSync(): JsonCall<models.MeterFlush> {
   return { kind: "json", method: "POST", path: "/v1/billing/sync" };
+}
+
+/** List recent events of the workspace, or follow them. */
+export function getEvents(
+  query: { limit?: number; since?: string; follow?: boolean } = {},
+): JsonCall<models.WorkspaceEvents> {
+  return { kind: "json", method: "GET", path: "/v1/events", query };
+}
+
+/** List recent events of the workspace, or follow them. */
+export function getEventsStream(
+  query: { limit?: number; since?: string; follow?: boolean } = {},
+): EventsCall {
+  return { kind: "events", method: "GET", path: "/v1/events", query };
 }
 
 /** Report whether the server is healthy (same as `/healthz`). */
@@ -368,6 +392,14 @@ export function deleteSandboxesId(id: string): EmptyCall {
 /** Show a sandbox. */
 export function getSandboxesId(id: string): JsonCall<models.Sandbox> {
   return { kind: "json", method: "GET", path: `/v1/sandboxes/${segment(id)}` };
+}
+
+/** Compare the files and processes of two sandboxes. */
+export function getSandboxesIdDiff(
+  id: string,
+  query: { with: string; path?: string },
+): JsonCall<models.BranchDiff> {
+  return { kind: "json", method: "GET", path: `/v1/sandboxes/${segment(id)}/diff`, query };
 }
 
 /** Show the egress rules of a sandbox. */

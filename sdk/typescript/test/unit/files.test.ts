@@ -205,3 +205,15 @@ test("a watch that fails, or whose connection breaks, is an error", async () => 
     );
   }
 });
+
+test("the address of a file holds its path and no key", async () => {
+  await using server = await StandIn.start();
+  const { filesystem } = sandboxOf(server);
+  const file = new URL(await filesystem.address("/a b/c?.txt"));
+  assert.equal(file.searchParams.get("path"), "/a b/c?.txt");
+  assert.match(file.pathname, /^\/v1\/sandboxes\/[^/]+\/fs$/);
+  const archive = new URL(await filesystem.address("/a", { archive: true }));
+  assert.match(archive.pathname, /\/fs\/tar$/);
+  assert.doesNotMatch(file.href + archive.href, /pds_test/);
+  assert.equal(server.seen.length, 0);
+});

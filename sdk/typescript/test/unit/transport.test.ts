@@ -163,6 +163,18 @@ test("a read is repeated after a cut, a change is not", async () => {
   assert.equal(server.seen.length, 1);
 });
 
+test("a read whose body breaks off once is repeated", async () => {
+  let cuts = 1;
+  await using server = await StandIn.start((_, response) => {
+    if (cuts-- === 0) return json(response, 200, { user_id: "u" });
+    response.writeHead(200, { "content-type": "application/json", "content-length": "100" });
+    response.write('{"a":');
+    setTimeout(() => response.socket?.destroy(), 20);
+  });
+  assert.equal((await server.client().me())["user_id"], "u");
+  assert.equal(server.seen.length, 2);
+});
+
 test("a body that breaks off is an error, not half an answer", async () => {
   await using server = await StandIn.start((_, response) => {
     response.writeHead(200, { "content-type": "application/json", "content-length": "100" });

@@ -321,6 +321,14 @@ class AsyncAuthAPI:
         call = operations.post_auth_oidc_token({"code": code, "verifier": verifier})
         return await self._client.transport.json(call)
 
+    async def use_link(self, token: str) -> models.LoggedIn:
+        """Log in with a one-time link: the part after the `#`."""
+        return await self._client.transport.json(operations.post_auth_link({"token": token}))
+
+    async def make_link(self) -> models.SignInLink:
+        """Make a link that logs this person in once, for a browser."""
+        return await self._client.transport.json(operations.post_auth_links())
+
     async def logout(self) -> None:
         """End the session of this client."""
         await self._client.transport.empty(operations.post_auth_logout())

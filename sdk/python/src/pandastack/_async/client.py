@@ -18,6 +18,7 @@ from .account import (
     AsyncServerAPI,
     AsyncTokensAPI,
 )
+from .events import AsyncEventsAPI
 from .platform import AsyncAppsAPI, AsyncDatabasesAPI, AsyncFunctionsAPI, AsyncSchedulesAPI
 from .sandboxes import AsyncSandboxAPI
 from .snapshots import AsyncSnapshotsAPI
@@ -95,6 +96,7 @@ class AsyncPandaStack:
         self.orgs = AsyncOrgsAPI(self)
         self.billing = AsyncBillingAPI(self)
         self.audit = AsyncAuditAPI(self)
+        self.events = AsyncEventsAPI(self)
         self.auth = AsyncAuthAPI(self)
         self.server = AsyncServerAPI(self)
         self.apps = AsyncAppsAPI(self)

@@ -285,6 +285,17 @@ class AsyncSandbox(AsyncSandboxRunning, AsyncSandboxSurroundings):
         call = operations.post_sandboxes_id_promote(self.id, body)
         return await self.client.transport.json(call)
 
+    async def diff(
+        self, other: Union[AsyncSandbox, str], *, path: Optional[str] = None
+    ) -> models.BranchDiff:
+        """Compare files and processes with another sandbox. Wakes both.
+
+        `path` compares only what is below it.
+        """
+        name = other if isinstance(other, str) else other.id
+        call = operations.get_sandboxes_id_diff(self.id, with_=name, path=path)
+        return await self.client.transport.json(call)
+
     async def explore(
         self,
         candidates: Sequence[Union[AsyncCandidate, str]],

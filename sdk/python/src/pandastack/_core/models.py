@@ -19,6 +19,7 @@ __all__ = [
     "BootBucket",
     "BootSample",
     "BootStats",
+    "BranchDiff",
     "Build",
     "BuyPlan",
     "CellResult",
@@ -46,6 +47,7 @@ __all__ = [
     "ErrorBody",
     "Event",
     "EventList",
+    "EventPlace",
     "ExchangeCode",
     "ExecChunk",
     "ExecExit",
@@ -55,6 +57,7 @@ __all__ = [
     "ExportedAuditEntry",
     "FamilyTree",
     "Fed",
+    "FileDiff",
     "FollowedChunk",
     "FollowedExit",
     "Fork",
@@ -103,10 +106,12 @@ __all__ = [
     "RotateSecret",
     "RunCell",
     "RunOnce",
+    "RunningProgram",
     "Sandbox",
     "SetEgress",
     "SetLifecycle",
     "SetUp",
+    "SignInLink",
     "SignalRequest",
     "Snapshot",
     "SnapshotList",
@@ -119,6 +124,7 @@ __all__ = [
     "UsageRates",
     "UsageReport",
     "UsageRow",
+    "UseLink",
     "Version",
     "Volume",
     "VolumeAttachment",
@@ -127,6 +133,8 @@ __all__ = [
     "Webhook",
     "WorkspaceBudget",
     "WorkspaceBudgetRequest",
+    "WorkspaceEvent",
+    "WorkspaceEvents",
     "Written",
 ]
 
@@ -320,6 +328,24 @@ class BootStats(TypedDict):
     window_seconds: int
 
 
+class BranchDiff(TypedDict):
+    """The answer to a comparison of two sandboxes."""
+
+    # By path. A changed folder is listed only if its kind or its permissions differ.
+    files: list[FileDiff]
+    # The folders that were compared.
+    paths: list[str]
+    # Processes of the sandbox that the other one does not have.
+    processes: list[RunningProgram]
+    sandbox_id: str
+    # Whether there are more files than were compared or are listed.
+    truncated: bool
+    # The other sandbox.
+    with_id: str
+    # Processes of the other sandbox that this one does not have.
+    with_processes: list[RunningProgram]
+
+
 class _BuildRequired(TypedDict):
     id: str
     name: str
@@ -399,6 +425,9 @@ class ChangeMember(TypedDict, total=False):
 class ChangePassword(TypedDict, total=False):
     """Changes the caller's password. All other sessions end."""
 
+    # For our own pages: answer with a session cookie instead of a token. Needs the header
+    # `x-pandastack-csrf: 1`.
+    cookie: bool
     current_password: str
     new_password: str
 
@@ -646,10 +675,19 @@ class EventList(TypedDict):
     events: list[Event]
 
 
+class EventPlace(TypedDict):
+    """A place in a stream of events."""
+
+    cursor: str
+
+
 class ExchangeCode(TypedDict, total=False):
     """Exchanges the code of a login at an identity provider for a session."""
 
     code: str
+    # For our own pages: answer with a session cookie instead of a token. Needs the header
+    # `x-pandastack-csrf: 1`.
+    cookie: bool
     # The text whose SHA-256 was the `challenge` of the login.
     verifier: str
 
@@ -755,6 +793,23 @@ class Fed(TypedDict):
     bytes: int
 
 
+class _FileDiffRequired(TypedDict):
+    # `added` if only the other sandbox has it, `removed` if only this one has it, or `changed`.
+    change: str
+    # One letter, as in listings: `f` file, `d` directory, `l` link, `o` anything else.
+    mode: str
+    path: str
+
+
+class FileDiff(_FileDiffRequired, total=False):
+    """A file that two sandboxes do not share."""
+
+    # The size here, unless it was added.
+    size: int
+    # The size in the other sandbox, unless it was removed.
+    with_size: int
+
+
 class FollowedChunk(TypedDict):
     """Data of a `stdout` or `stderr` event of a followed process."""
 
@@ -853,6 +908,9 @@ class Lifecycle(TypedDict):
 class LogIn(TypedDict, total=False):
     """Logs in with a password."""
 
+    # For our own pages: answer with a session cookie instead of a token. Needs the header
+    # `x-pandastack-csrf: 1`.
+    cookie: bool
     email: str
     password: str
 
@@ -863,14 +921,17 @@ class LogLine(TypedDict):
     line: str
 
 
-class LoggedIn(TypedDict):
-    """A new session. Its token is sent as a bearer token."""
-
+class _LoggedInRequired(TypedDict):
     email: str
     expires_at: str
-    # Only shown here.
-    token: str
     user_id: str
+
+
+class LoggedIn(_LoggedInRequired, total=False):
+    """A new session. Its token is sent as a bearer token."""
+
+    # Only shown here. Missing if the answer sets a cookie instead.
+    token: str
 
 
 class LoginMethods(TypedDict):
@@ -1296,6 +1357,9 @@ class RefusedPath(_RefusedPathRequired, total=False):
 class Register(TypedDict, total=False):
     """Makes an account for somebody who was invited, and accepts the invite."""
 
+    # For our own pages: answer with a session cookie instead of a token. Needs the header
+    # `x-pandastack-csrf: 1`.
+    cookie: bool
     # The secret part of the invite's link.
     invite: str
     name: str
@@ -1343,6 +1407,13 @@ class RunOnce(_RunOnceRequired, total=False):
     # The language; `python` by default.
     language: str | None
     timeout_ms: float | None
+
+
+class RunningProgram(TypedDict):
+    """A process and its command line."""
+
+    command: str
+    pid: int
 
 
 class _SandboxRequired(TypedDict):
@@ -1400,9 +1471,24 @@ class SetLifecycle(TypedDict, total=False):
 class SetUp(TypedDict, total=False):
     """Makes the first account, which administers the server."""
 
+    # For our own pages: answer with a session cookie instead of a token. Needs the header
+    # `x-pandastack-csrf: 1`.
+    cookie: bool
     email: str
+    # The secret of a one-time link, instead of the API key of the server.
+    link: str
     name: str
     password: str
+
+
+class SignInLink(TypedDict):
+    """A link that logs in once, for a browser. It is only shown here."""
+
+    expires_at: str
+    # Whether the link makes the first account, instead of a login.
+    setup: bool
+    token: str
+    url: str
 
 
 class SignalRequest(TypedDict):
@@ -1547,6 +1633,16 @@ class UsageRow(TypedDict):
     vcpu_seconds: float
 
 
+class UseLink(TypedDict, total=False):
+    """Logs in with a one-time link."""
+
+    # For our own pages: answer with a session cookie instead of a token. Needs the header
+    # `x-pandastack-csrf: 1`.
+    cookie: bool
+    # The part of the link after the `#`.
+    token: str
+
+
 class _VersionRequired(TypedDict):
     arch: str
     # When the server was built. `unknown` if the build did not say.
@@ -1657,6 +1753,30 @@ class WorkspaceBudgetRequest(_WorkspaceBudgetRequestRequired, total=False):
     alert_percent: int
     # Whether sandboxes are put to sleep, and nothing new starts, when the budget is used up.
     hard_cap: bool
+
+
+class _WorkspaceEventRequired(TypedDict):
+    # The place after this event, for `since` and `Last-Event-ID`.
+    id: str
+    # The kind, such as `sandbox.paused` or `volume.changed`.
+    kind: str
+    # Details. An event that changes a sandbox's state has the new `status`.
+    payload: dict[str, Any]
+    ts: str
+
+
+class WorkspaceEvent(_WorkspaceEventRequired, total=False):
+    """One event of a workspace."""
+
+    sandbox_id: str
+
+
+class WorkspaceEvents(TypedDict):
+    """Recent events of a workspace, oldest first."""
+
+    # The place after the last event, for `since`.
+    cursor: str
+    events: list[WorkspaceEvent]
 
 
 class Written(TypedDict):

@@ -94,6 +94,19 @@ def get_auth() -> JsonCall[models.LoginMethods]:
     return JsonCall("GET", "/v1/auth")
 
 
+def post_auth_link(body: models.UseLink) -> JsonCall[models.LoggedIn]:
+    """Log in with a one-time link."""
+    return JsonCall("POST", "/v1/auth/link", json=body)
+
+
+def post_auth_links() -> JsonCall[models.SignInLink]:
+    """Make a link that logs the caller in once, for a browser.
+
+    An API key of the first workspace gets a link for the first account, while there is none.
+    """
+    return JsonCall("POST", "/v1/auth/links")
+
+
 def post_auth_login(body: models.LogIn) -> JsonCall[models.LoggedIn]:
     """Log in with a password.
 
@@ -151,7 +164,8 @@ def delete_auth_sessions_session(session: str) -> EmptyCall:
 def post_auth_setup(body: models.SetUp) -> JsonCall[models.LoggedIn]:
     """Make the first account, which administers the server.
 
-    Needs an API key of the server's first workspace. The account becomes its owner.
+    Needs an API key of the server's first workspace, or a one-time `link`. The account becomes its
+    owner.
     """
     return JsonCall("POST", "/v1/auth/setup", json=body)
 
@@ -167,6 +181,38 @@ def post_billing_sync() -> JsonCall[models.MeterFlush]:
     Whole hours only. Answers with the number of events that were posted, and of those that wait.
     """
     return JsonCall("POST", "/v1/billing/sync")
+
+
+def get_events(
+    *,
+    limit: int | None = None,
+    since: str | None = None,
+    follow: bool | None = None,
+) -> JsonCall[models.WorkspaceEvents]:
+    """List recent events of the workspace, or follow them.
+
+    Changes of sandboxes, templates, snapshots, volumes, webhooks, keys and members; oldest first.
+    With `follow` the response is a stream: `ready` tells the place where it begins, `event` is an
+    event, and `reset` means that events were lost. The header `Last-Event-ID` counts more than
+    `since`.
+    """
+    return JsonCall("GET", "/v1/events", query={"limit": limit, "since": since, "follow": follow})
+
+
+def get_events_stream(
+    *,
+    limit: int | None = None,
+    since: str | None = None,
+    follow: bool | None = None,
+) -> EventsCall:
+    """List recent events of the workspace, or follow them.
+
+    Changes of sandboxes, templates, snapshots, volumes, webhooks, keys and members; oldest first.
+    With `follow` the response is a stream: `ready` tells the place where it begins, `event` is an
+    event, and `reset` means that events were lost. The header `Last-Event-ID` counts more than
+    `since`. Events: `ready` (EventPlace), `event` (WorkspaceEvent), `reset` (EventPlace).
+    """
+    return EventsCall("GET", "/v1/events", query={"limit": limit, "since": since, "follow": follow})
 
 
 def get_healthz() -> JsonCall[models.Health]:
@@ -431,6 +477,24 @@ def delete_sandboxes_id(id_: str) -> EmptyCall:
 def get_sandboxes_id(id_: str) -> JsonCall[models.Sandbox]:
     """Show a sandbox."""
     return JsonCall("GET", f"/v1/sandboxes/{segment(id_)}")
+
+
+def get_sandboxes_id_diff(
+    id_: str,
+    *,
+    with_: str,
+    path: str | None = None,
+) -> JsonCall[models.BranchDiff]:
+    """Compare the files and processes of two sandboxes.
+
+    Wakes both. Compares folders of work, not the template's programs, within limits; of files that
+    look the same only the youngest are read.
+    """
+    return JsonCall(
+        "GET",
+        f"/v1/sandboxes/{segment(id_)}/diff",
+        query={"with": with_, "path": path},
+    )
 
 
 def get_sandboxes_id_egress(id_: str) -> JsonCall[models.EgressList]:

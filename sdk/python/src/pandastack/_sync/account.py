@@ -322,6 +322,14 @@ class AuthAPI:
         call = operations.post_auth_oidc_token({"code": code, "verifier": verifier})
         return self._client.transport.json(call)
 
+    def use_link(self, token: str) -> models.LoggedIn:
+        """Log in with a one-time link: the part after the `#`."""
+        return self._client.transport.json(operations.post_auth_link({"token": token}))
+
+    def make_link(self) -> models.SignInLink:
+        """Make a link that logs this person in once, for a browser."""
+        return self._client.transport.json(operations.post_auth_links())
+
     def logout(self) -> None:
         """End the session of this client."""
         self._client.transport.empty(operations.post_auth_logout())

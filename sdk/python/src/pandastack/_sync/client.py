@@ -19,6 +19,7 @@ from .account import (
     ServerAPI,
     TokensAPI,
 )
+from .events import EventsAPI
 from .platform import AppsAPI, DatabasesAPI, FunctionsAPI, SchedulesAPI
 from .sandboxes import SandboxAPI
 from .snapshots import SnapshotsAPI
@@ -96,6 +97,7 @@ class PandaStack:
         self.orgs = OrgsAPI(self)
         self.billing = BillingAPI(self)
         self.audit = AuditAPI(self)
+        self.events = EventsAPI(self)
         self.auth = AuthAPI(self)
         self.server = ServerAPI(self)
         self.apps = AppsAPI(self)

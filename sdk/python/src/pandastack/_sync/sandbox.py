@@ -278,6 +278,15 @@ class Sandbox(SandboxRunning, SandboxSurroundings):
         call = operations.post_sandboxes_id_promote(self.id, body)
         return self.client.transport.json(call)
 
+    def diff(self, other: Union[Sandbox, str], *, path: Optional[str] = None) -> models.BranchDiff:
+        """Compare files and processes with another sandbox. Wakes both.
+
+        `path` compares only what is below it.
+        """
+        name = other if isinstance(other, str) else other.id
+        call = operations.get_sandboxes_id_diff(self.id, with_=name, path=path)
+        return self.client.transport.json(call)
+
     def explore(
         self,
         candidates: Sequence[Union[Candidate, str]],
