@@ -11,7 +11,7 @@ DEBUG := $(CARGO_TARGET_DIR)/debug
 GUEST_TARGET := x86_64-unknown-linux-gnu
 GUEST := $(CARGO_TARGET_DIR)/$(GUEST_TARGET)/guest/guestd
 
-.PHONY: help setup build guestd server client dist mini demo test test-build test-deep check bench
+.PHONY: help setup build dashboard guestd server client dist mini demo test test-build test-deep check bench
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -21,10 +21,14 @@ help: ## Show these lines
 setup: ## Install what is missing on this machine (needs root if anything is)
 	@scripts/setup --quiet
 
-build: server guestd ## Build the release binaries: pandastack and its guest agent
+build: server guestd ## Build the release binaries: pandastack with its dashboard, and the guest agent
 	@ls -lh $(RELEASE)/pandastack $(RELEASE)/pandastack-guestd | awk '{print "build: " $$9 " " $$5}'
 
-server: setup
+# The pages that the server embeds.
+dashboard: setup
+	@scripts/build-dashboard
+
+server: setup dashboard
 	@scripts/cargo-progress pandastack build --package pandastack --release
 
 # The guest agent is the init of any root file system, so it is linked statically.
@@ -51,12 +55,13 @@ demo: setup ## From nothing to a machine that runs Python and Node, with the tim
 
 check: setup ## Format, lints and the project's own rules
 	@cargo xtask check
+	@scripts/check-dashboard
 
 test: setup check test-build ## Every check and every test but the long ones
 	@scripts/test
 
 # The server has the profile of the tests, so that their dependencies are built once for both.
-test-build: setup guestd ## Build what the tests need: test programs, server, agent, template mini
+test-build: setup dashboard guestd ## Build what the tests need: test programs, server, agent, template mini
 	@scripts/cargo-progress tests test --workspace --no-run
 	@$(DEBUG)/pandastack template bake mini --data-dir $(PANDASTACK_DATA_DIR)
 
