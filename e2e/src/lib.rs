@@ -1,6 +1,7 @@
 //! Tests against built binaries and real machines are in `tests/`, their programs in `src/bin`.
 //! This file has helpers that several tests share.
 
+pub mod browser;
 pub mod cookbook;
 mod door;
 pub mod fresh_root;

@@ -12,6 +12,7 @@ mod cli;
 mod conformance_qemu;
 mod contradictions;
 mod cookbook;
+mod dashboard;
 mod deep;
 mod disk;
 mod docs_page;
