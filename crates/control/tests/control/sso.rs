@@ -144,9 +144,13 @@ async fn a_login_ends_only_in_its_browser_once_and_with_its_verifier() {
 #[tokio::test]
 async fn a_browser_is_sent_nowhere_else() {
     let sso = Sso::start(CALLBACK).await;
-    for bad in ["", "https://evil.example.com/", "http://127.0.0.1.example.com/", "http://u:p@localhost/", "file:///x"]
-    {
-        let (status, refused) = sso.begin(bad).await.unwrap_err();
+    let foreign =
+        ["", "https://evil.example.com/", "http://127.0.0.1.example.com/", "http://u:p@localhost/", "file:///x"];
+    // A signed link leads on to a program in a guest, which would get the code.
+    let links = ["/v1/p/x/", "/v1", "/a/../v1/p/x", "/%2e%2e/v1/p/x"].map(|path| format!("{}{path}", sso.rig.url));
+    let near = "http://localhost:9/v1/p/x".to_owned();
+    for bad in foreign.map(str::to_owned).into_iter().chain(links).chain([near]) {
+        let (status, refused) = sso.begin(&bad).await.unwrap_err();
         assert_eq!((status, &refused["code"]), (400, &json!("auth.bad_redirect")), "{bad:?}");
     }
     sso.begin(&format!("{}/invite/x", sso.rig.url)).await.unwrap();
