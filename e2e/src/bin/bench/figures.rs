@@ -75,6 +75,12 @@ pub const FIGURES: &[Figure] = &[
     at_most("bill_query_ms", "bill of a month over 1,000,000 rows of usage", "ms", 50.0),
     at_most("list_1m_ms", "list of 100 of 1,000,000 sandboxes", "ms", 15.0),
     at_least("fairness_min_share", "smallest share of 100 workspaces that create at once", "", 0.5),
+    at_most("dash_lcp_ms", "first load of the dashboard's list, largest paint", "ms", 800.0),
+    at_most("dash_initial_kb", "JavaScript of that page, compressed", "kB", 220.0),
+    at_most("dash_event_ms", "a change of state until the list shows it", "ms", 300.0),
+    at_most("dash_scroll_ms", "frames while 10,000 sandboxes are scrolled, p95", "ms", 50.0),
+    at_most("dash_echo_ms", "echo of a key in the terminal, above a round trip to the agent", "ms", 40.0),
+    at_most("dash_packed_mb", "size of the dashboard in the binary", "MB", 3.0),
     at_most("binary_mb", "size of the server's binary", "MB", 20.0),
     at_most("client_mb", "size of the client alone", "MB", 10.0),
 ];

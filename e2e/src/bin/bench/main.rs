@@ -1,10 +1,11 @@
 //! `make bench`: measures, prints a table, writes it as JSON, and puts it into the README and
-//! `docs/bench.svg`. `bench state`, `bench api`, `bench team`, `bench sdk` and `bench code` measure
-//! one part and write nothing; `bench publish` only publishes the last figures. Compare times of
-//! one run only: machines are noisy.
+//! `docs/bench.svg`. `bench state`, `bench api`, `bench team`, `bench sdk`, `bench code` and
+//! `bench dash` measure one part and write nothing; `bench publish` only publishes the last
+//! figures. Compare times of one run only: machines are noisy.
 
 mod api;
 mod code;
+mod dashboard;
 mod figures;
 mod floors;
 mod publish;
@@ -55,12 +56,13 @@ async fn main() -> Result<()> {
     }
     let (mut table, cpu_time) = (FigureTable::default(), CpuTime::now()?);
     // One part alone, for development. Writes nothing.
-    if ["state", "api", "team", "sdk", "code"].contains(&out.as_str()) {
+    if ["state", "api", "team", "sdk", "code", "dash"].contains(&out.as_str()) {
         match out.as_str() {
             "state" => state::measure(&mut table).await?,
             "team" => team::measure(&mut table).await?,
             "sdk" => sdk::measure(&mut table)?,
             "code" => code::measure(&mut table)?,
+            "dash" => dashboard::measure(&mut table).await?,
             _ => api::measure(&mut table).await?,
         }
         table.report("stolen_cpu_percent", CpuTime::now()?.stolen_percent_since(cpu_time));
@@ -79,6 +81,7 @@ async fn main() -> Result<()> {
     team::measure(&mut table).await?;
     sdk::measure(&mut table)?;
     code::measure(&mut table)?;
+    dashboard::measure(&mut table).await?;
     let binary = std::fs::metadata(built("pandastack")).context("find the release binary; `make build` makes it")?;
     table.report("binary_mb", binary.len() as f64 / 1e6);
     let client = std::fs::metadata(built("pandastack-client")).context("find the client; `make client` builds it")?;
@@ -190,11 +193,7 @@ async fn inside(table: &mut FigureTable) -> Result<()> {
     let id = bed.create().await?;
     bed.sh(id, "true").await?;
     settle().await;
-    let mut pings = Vec::new();
-    for _ in 0..ROUND_TRIPS {
-        pings.push(ms(bed.host.ping(id).await?));
-    }
-    table.report("ping_ms_p50", percentile(&mut pings, 50));
+    ping(&bed, id, table).await?;
     let mut execs = Vec::new();
     for _ in 0..EXECS {
         let started = Instant::now();
@@ -205,6 +204,26 @@ async fn inside(table: &mut FigureTable) -> Result<()> {
     files(&bed, id, table).await?;
     idle_memory(&bed, table).await?;
     bed.close().await;
+    Ok(())
+}
+
+/// The round trip to the agent, for a part that is measured alone.
+async fn pings(table: &mut FigureTable) -> Result<()> {
+    let bed = Bed::start_with(HostSettings { standby: 0, ..HostSettings::default() }, |net| net).await?;
+    let id = bed.create().await?;
+    bed.sh(id, "true").await?;
+    settle().await;
+    ping(&bed, id, table).await?;
+    bed.close().await;
+    Ok(())
+}
+
+async fn ping(bed: &Bed, id: SandboxId, table: &mut FigureTable) -> Result<()> {
+    let mut times = Vec::new();
+    for _ in 0..ROUND_TRIPS {
+        times.push(ms(bed.host.ping(id).await?));
+    }
+    table.report("ping_ms_p50", percentile(&mut times, 50));
     Ok(())
 }
 
