@@ -425,15 +425,17 @@ impl ControlPort for Control {
 #[async_trait]
 impl DoorBackend for Control {
     async fn record(&self, entry: AuditRow) {
-        self.tell_request(&entry).await;
-        // Waits briefly for room; after that the request is only logged.
-        let entry = UnwrittenEntry::Request(entry);
-        if let Err(error) = self.front.audit_entries.send_timeout(entry, AUDIT_WAIT_MAX).await {
+        // First, because a client that hangs up ends this work. Waits briefly for room; after that
+        // the request is only logged.
+        let unwritten = UnwrittenEntry::Request(entry.clone());
+        if let Err(error) = self.front.audit_entries.send_timeout(unwritten, AUDIT_WAIT_MAX).await {
             tracing::warn!(%error, "could not add a request to the audit trail");
         }
+        self.tell_request(&entry).await;
     }
 
     fn record_at_once(&self, entry: AuditRow) {
+        self.tell_cut_request(&entry);
         if let Err(error) = self.front.audit_entries.try_send(UnwrittenEntry::Request(entry)) {
             tracing::warn!(%error, "could not add a request to the audit trail");
         }

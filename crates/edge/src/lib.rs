@@ -29,7 +29,7 @@ use pandastack_kit::Scope;
 use pandastack_model::PreviewSuffix;
 use pandastack_wire_fleet::{ControlPort, HostPort};
 
-use crate::{diff::DiffTurns, exec::OutputBudget, socket::OpenSockets};
+use crate::{exec::OutputBudget, socket::OpenSockets};
 
 const FOLLOWERS: PlaceKind = PlaceKind { name: "followed logs", quota: "quota.followers", full: "logs.too_many" };
 
@@ -49,7 +49,8 @@ pub struct Edge {
     followers: Places,
     /// Places of connections with an open request.
     connections: Places,
-    diffs: DiffTurns,
+    /// Places of comparisons of two sandboxes.
+    diffs: Places,
 }
 
 impl Edge {
@@ -59,7 +60,7 @@ impl Edge {
         let (budget, sockets) = (OutputBudget::new(limits::COLLECTED_BYTES_MAX), OpenSockets::new(scope.clone()));
         let followers = Places::new(FOLLOWERS, limits::FOLLOWERS_MAX);
         let connections = ServeSettings::default().places();
-        let diffs = DiffTurns::default();
+        let diffs = Places::new(diff::DIFFS, limits::DIFFS_AT_ONCE);
         Self { control, host, budget, scope, suffix: None, sockets, followers, connections, diffs }
     }
 

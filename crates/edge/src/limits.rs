@@ -73,14 +73,20 @@ pub const MCP_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 pub const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Entries of one recursive listing.
 pub const TREE_ENTRIES_MAX: u32 = 20_000;
-/// Comparisons of two sandboxes at the same time; more wait.
+/// Comparisons of two sandboxes at the same time; workspaces share them, and more are refused.
 pub const DIFFS_AT_ONCE: usize = 4;
-/// Limits of one comparison: entries that are listed in each guest, levels of folders, differing
-/// files in the answer, and processes of each guest.
+/// A comparison that takes longer is given up.
+pub const DIFF_TIME_MAX: Duration = Duration::from_secs(120);
+/// Limits of one comparison: folders of the roots, entries that are listed in each guest, memory of
+/// both listings, levels of folders, differing files in the answer, processes of each guest, and
+/// process ids that are looked at.
+pub const DIFF_FOLDERS_MAX: usize = 64;
 pub const DIFF_ENTRIES_MAX: usize = 50_000;
+pub const DIFF_BYTES_MAX: usize = 32 * 1024 * 1024;
 pub const DIFF_DEPTH_MAX: u32 = 24;
 pub const DIFF_FILES_MAX: usize = 2000;
 pub const DIFF_PROCESSES_MAX: usize = 256;
+pub const DIFF_PIDS_MAX: usize = 4096;
 /// Files whose contents are compared because they look the same, and their largest size.
 pub const DIFF_CONTENTS_MAX: usize = 64;
 pub const DIFF_CONTENT_BYTES_MAX: u64 = 64 * 1024;

@@ -49,6 +49,14 @@ impl Control {
         }
     }
 
+    /// Tells a workspace what a request may have changed whose client hung up. Not of
+    /// organisations: nobody knows whether the caller may change the one in the path.
+    pub(crate) fn tell_cut_request(&self, entry: &AuditRow) {
+        if let Some(kind) = changed_by(entry).filter(|_| org_in(&entry.path).is_none()) {
+            self.tell_request_in(&entry.workspace, kind, entry);
+        }
+    }
+
     fn tell_request_in(&self, workspace: &WorkspaceId, ChangedKind { kind, readers }: ChangedKind, entry: &AuditRow) {
         let payload = json!({"request_id": entry.request_id, "actor": entry.actor});
         let sandbox = entry.path.strip_prefix("/v1/sandboxes/").and_then(|rest| rest.split('/').next()?.parse().ok());
@@ -79,7 +87,9 @@ fn changed_by(entry: &AuditRow) -> Option<ChangedKind> {
         }
         "/v1/orgs/{org}" => people("org.changed"),
         "/v1/webhooks/stripe" => None,
-        _ if route.starts_with("/v1/orgs/{org}/b") => people("billing.changed"),
+        _ if route.starts_with("/v1/orgs/{org}/billing") || route.starts_with("/v1/orgs/{org}/budget") => {
+            people("billing.changed")
+        }
         _ if route.starts_with("/v1/volumes") => everybody("volume.changed"),
         _ if route.starts_with("/v1/webhooks") => everybody("webhook.changed"),
         _ if route.starts_with("/v1/api-keys") || route.starts_with("/v1/me/tokens") => everybody("key.changed"),

@@ -10,7 +10,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use pandastack_door::http::{
-    Answer, Refused, RequestId, clear_session, forwarded_proto, json_body, public_base, query_value,
+    Answer, Refused, RequestId, bearer, clear_session, cookie_values, forwarded_proto, json_body, public_base,
+    query_value,
 };
 use pandastack_identity::{EmailAddress, EmailError, LoginCallback};
 use pandastack_model::{Fault, FaultKind};
@@ -120,11 +121,14 @@ pub async fn make_link(
 }
 
 /// Ends the session of this request.
-pub async fn log_out(State(control): State<Control>, person: Person, headers: HeaderMap) -> Answer<Response> {
+pub async fn log_out(State(control): State<Control>, person: Person, headers: HeaderMap, uri: Uri) -> Answer<Response> {
     let id = person.session().ok_or_else(not_a_session)?;
-    let cleared = clear_session(&headers)?;
     control.end_session(&person.user, &id).await?;
-    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cleared)]).into_response())
+    if bearer(&headers, &uri).is_some() {
+        // The cookie may be of somebody else: a foreign page can send a token of its own.
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, clear_session(&headers)?)]).into_response())
 }
 
 /// Lists the caller's sessions.
@@ -236,9 +240,7 @@ fn redirected(url: &str, cookie: &str) -> Result<Response, Fault> {
 }
 
 fn cookie(headers: &HeaderMap) -> Option<String> {
-    let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find_map(|(name, value)| (name == LOGIN_COOKIE).then(|| value.to_owned()))
+    cookie_values(headers, LOGIN_COOKIE).next().map(str::to_owned)
 }
 
 impl FromRequestParts<Control> for LoginOrigin {

@@ -40,7 +40,7 @@ pub enum CookieSession {
 /// Reads the session of a request's cookie.
 pub fn cookie_session(method: &Method, headers: &HeaderMap, uri: &Uri) -> CookieSession {
     let name = if is_https(headers) { SESSION_COOKIE_TLS } else { SESSION_COOKIE };
-    let mut tokens: Vec<&str> = pairs(headers).filter_map(|(found, value)| (found == name).then_some(value)).collect();
+    let mut tokens: Vec<&str> = cookie_values(headers, name).collect();
     tokens.retain(|token| token.starts_with(SESSION_PREFIX));
     tokens.dedup();
     match tokens[..] {
@@ -88,9 +88,12 @@ fn is_https(headers: &HeaderMap) -> bool {
     forwarded_proto(headers) == "https"
 }
 
-fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
-    let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='))
+/// Returns the values of the cookies with a name. Cookies of other programs are in the same header,
+/// and need not be text.
+pub fn cookie_values<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
+    let pairs = headers.get_all(COOKIE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b';'));
+    let pairs = pairs.filter_map(|pair| str::from_utf8(pair).ok()?.trim().split_once('='));
+    pairs.filter_map(move |(found, value)| (found == name).then_some(value))
 }
 
 fn is_own_page(method: &Method, headers: &HeaderMap, uri: &Uri) -> bool {
@@ -99,8 +102,6 @@ fn is_own_page(method: &Method, headers: &HeaderMap, uri: &Uri) -> bool {
     // `none`: the person typed the address, or opened a bookmark.
     let site = headers.get(HeaderName::from_static("sec-fetch-site"));
     let is_near = site.is_none_or(|site| matches!(site.as_bytes(), b"same-origin" | b"none"));
-    let dest = headers.get(HeaderName::from_static("sec-fetch-dest"));
-    let is_data = dest.is_none_or(|dest| DATA_DESTS.contains(&dest.as_bytes()));
     let mut origins = headers.get_all(ORIGIN).iter();
     let is_ours = match (origins.next(), origins.next()) {
         (None, _) => reads,
@@ -108,8 +109,24 @@ fn is_own_page(method: &Method, headers: &HeaderMap, uri: &Uri) -> bool {
         (Some(_), Some(_)) => false,
     };
     // A page cannot set headers of a socket; its origin is the proof.
-    let is_marked = reads || upgrades || headers.get(CSRF).is_some_and(|value| value.as_bytes() == CSRF_VALUE);
-    is_near && is_data && is_ours && is_marked
+    let is_proven = reads || upgrades || is_marked(headers);
+    is_near && is_data(headers) && is_ours && is_proven
+}
+
+/// Whether a page wants the answer as data, and runs nothing of it.
+pub fn is_data(headers: &HeaderMap) -> bool {
+    let dest = headers.get(HeaderName::from_static("sec-fetch-dest"));
+    dest.is_none_or(|dest| DATA_DESTS.contains(&dest.as_bytes()))
+}
+
+/// Checks that our own page made a request itself, and no link or picture did. A socket has no such
+/// mark; its origin was checked.
+pub fn check_marked(headers: &HeaderMap) -> Result<(), Fault> {
+    if is_marked(headers) || headers.contains_key(UPGRADE) { Ok(()) } else { Err(not_our_page()) }
+}
+
+fn is_marked(headers: &HeaderMap) -> bool {
+    headers.get(CSRF).is_some_and(|value| value.as_bytes() == CSRF_VALUE)
 }
 
 /// Whether an `Origin` is this server as the browser sees it.
@@ -244,6 +261,7 @@ mod tests {
         refused(Method::GET, &[HOST, both]);
         refused(Method::GET, &[HOST, OURS, ("cookie", "pandastack_session=pss_2")]);
         works(Method::GET, &[HOST, OURS, ("cookie", "pandastack_session=pss_1")]);
+        works(Method::GET, &[HOST, ("cookie", "n=\u{fc}; pandastack_session=pss_1")]);
         for other in
             ["pandastack_session=pds_1", "pandastack_session=", "pandastack_session", "x=pandastack_session=pss_1"]
         {

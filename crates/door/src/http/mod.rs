@@ -14,8 +14,8 @@ mod trace;
 pub use base::{base_of, forwarded_proto, public_base};
 pub use body::{flag, json_body, optional_json_body, query_time, query_value, whole_body};
 pub use cookie::{
-    CSRF, CookieSession, SESSION_COOKIE, SESSION_COOKIE_TLS, check_own_page, clear_session, is_session_cookie,
-    not_our_page, store_session,
+    CSRF, CookieSession, SESSION_COOKIE, SESSION_COOKIE_TLS, check_marked, check_own_page, clear_session,
+    cookie_values, is_data, is_session_cookie, not_our_page, store_session,
 };
 pub use credential::{RequestCredential, bearer, socket_protocol};
 pub use frame::{

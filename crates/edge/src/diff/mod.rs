@@ -4,34 +4,29 @@
 mod files;
 mod processes;
 
-use std::sync::Arc;
-
 use axum::{
     Json,
     extract::{FromRequestParts, State},
     http::{Uri, request::Parts},
 };
-use pandastack_door::http::{Answer, Refused, query_value};
+use pandastack_door::{
+    PlaceKind,
+    http::{Answer, Refused, query_value},
+};
 use pandastack_model::{Fault, FaultKind, SandboxId};
+use pandastack_wire_fleet::WorkspaceId;
 use pandastack_wire_public::{BranchDiff, checked_path};
-use tokio::sync::Semaphore;
 
-use crate::{Edge, access::admitted, limits::DIFFS_AT_ONCE};
+use crate::{Edge, access::admitted, limits::DIFF_TIME_MAX};
 
-/// Turns of comparisons. Each holds the listings of two guests.
-#[derive(Clone)]
-pub struct DiffTurns(Arc<Semaphore>);
-
-impl Default for DiffTurns {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(DIFFS_AT_ONCE)))
-    }
-}
+/// Places of comparisons. Each holds the listings of two guests.
+pub const DIFFS: PlaceKind = PlaceKind { name: "comparisons", quota: "quota.diffs", full: "diff.too_many" };
 
 /// Two sandboxes that the caller may reach.
 pub struct ReachablePair {
     here: SandboxId,
     there: SandboxId,
+    workspace: WorkspaceId,
 }
 
 impl FromRequestParts<Edge> for ReachablePair {
@@ -49,32 +44,43 @@ impl FromRequestParts<Edge> for ReachablePair {
             return Err(Fault::new(FaultKind::Caller, "diff.same", text).into());
         }
         edge.control.admit(&caller, there).await?;
-        Ok(Self { here, there })
+        Ok(Self { here, there, workspace: caller.workspace })
     }
 }
 
 /// Compares two sandboxes.
-pub async fn diff(
-    State(edge): State<Edge>,
-    ReachablePair { here, there }: ReachablePair,
-    uri: Uri,
-) -> Answer<Json<BranchDiff>> {
+pub async fn diff(State(edge): State<Edge>, pair: ReachablePair, uri: Uri) -> Answer<Json<BranchDiff>> {
     let path = query_value(&uri, "path").filter(|path| !path.is_empty());
     let path = path.map(|path| checked_path(Some(path))).transpose()?;
-    let _turn = edge.diffs.0.acquire().await.map_err(Fault::bug)?;
-    let paths = match path {
-        Some(path) => vec![path],
-        None => files::folders(&edge, (here, there)).await?,
+    let _place = edge.diffs.take(Some(&pair.workspace))?;
+    // Guests answer piece by piece, so that a slow one could take any time.
+    let compared = tokio::time::timeout(DIFF_TIME_MAX, compare(&edge, (pair.here, pair.there), path)).await;
+    Ok(Json(compared.map_err(|_| too_slow())??))
+}
+
+async fn compare(edge: &Edge, pair: (SandboxId, SandboxId), path: Option<String>) -> Result<BranchDiff, Fault> {
+    let is_named = path.is_some();
+    let (paths, cut) = match path {
+        Some(path) => (vec![path], false),
+        None => files::folders(edge, pair).await?,
     };
-    let found = files::compare(&edge, (here, there), &paths).await?;
-    let (processes, with_processes) = processes::compare(&edge, (here, there)).await?;
-    Ok(Json(BranchDiff {
-        sandbox_id: here.to_string(),
-        with_id: there.to_string(),
+    let found = files::compare(edge, pair, &paths).await?;
+    if is_named && !found.exists {
+        return Err(Fault::new(FaultKind::Missing, "diff.no_path", "neither sandbox has this folder"));
+    }
+    let processes = processes::compare(edge, pair).await?;
+    Ok(BranchDiff {
+        sandbox_id: pair.0.to_string(),
+        with_id: pair.1.to_string(),
         paths,
         files: found.files,
-        truncated: found.truncated,
-        processes,
-        with_processes,
-    }))
+        truncated: cut || found.truncated || processes.truncated,
+        processes: processes.here,
+        with_processes: processes.there,
+    })
+}
+
+fn too_slow() -> Fault {
+    let text = "the sandboxes did not answer in time; compare a smaller folder with path";
+    Fault::new(FaultKind::Timeout, "diff.too_slow", text)
 }

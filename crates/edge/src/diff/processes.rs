@@ -9,31 +9,42 @@ use pandastack_wire_public::RunningProgram;
 use super::files::content;
 use crate::{
     Edge,
-    limits::{DIFF_COMMAND_CHARS_MAX, DIFF_PROCESSES_MAX, DIFF_READS_AT_ONCE},
+    limits::{DIFF_COMMAND_CHARS_MAX, DIFF_PIDS_MAX, DIFF_PROCESSES_MAX, DIFF_READS_AT_ONCE},
 };
 
-/// Returns the processes that only the first guest has, and those that only the second one has.
-pub async fn compare(
-    edge: &Edge,
-    (here, there): (SandboxId, SandboxId),
-) -> Result<(Vec<RunningProgram>, Vec<RunningProgram>), Fault> {
-    let (left, right) = tokio::try_join!(running(edge, here), running(edge, there))?;
-    Ok((without(&left, &right), without(&right, &left)))
+/// Processes that only one of two guests has.
+pub struct FoundProcesses {
+    pub here: Vec<RunningProgram>,
+    pub there: Vec<RunningProgram>,
+    pub truncated: bool,
 }
 
-/// Lists the processes of a guest. Threads of its kernel have no command line.
-async fn running(edge: &Edge, id: SandboxId) -> Result<Vec<RunningProgram>, Fault> {
+/// Compares the processes of two guests.
+pub async fn compare(edge: &Edge, (here, there): (SandboxId, SandboxId)) -> Result<FoundProcesses, Fault> {
+    let ((left, left_cut), (right, right_cut)) = tokio::try_join!(running(edge, here), running(edge, there))?;
+    let (here, there) = (without(&left, &right), without(&right, &left));
+    Ok(FoundProcesses { here, there, truncated: left_cut || right_cut })
+}
+
+/// Lists the processes of a guest. Threads of its kernel have no command line. Returns also whether
+/// there are more.
+async fn running(edge: &Edge, id: SandboxId) -> Result<(Vec<RunningProgram>, bool), Fault> {
     let entries = edge.host.list_dir(id, "/proc").await?;
     let mut pids: Vec<u32> = entries.iter().filter_map(|entry| entry.name.parse().ok()).collect();
+    let is_cut = pids.len() > DIFF_PIDS_MAX;
     pids.sort_unstable();
-    pids.truncate(DIFF_PROCESSES_MAX);
+    pids.truncate(DIFF_PIDS_MAX);
     let read = stream::iter(pids).map(|pid| async move {
         // A process may end meanwhile.
         let line = content(edge, id, &format!("/proc/{pid}/cmdline")).await.ok()?;
         let command = command(&line);
         (!command.is_empty()).then_some(RunningProgram { pid, command })
     });
-    Ok(read.buffered(DIFF_READS_AT_ONCE).filter_map(std::future::ready).collect().await)
+    let read = read.buffered(DIFF_READS_AT_ONCE).filter_map(std::future::ready);
+    let mut found: Vec<RunningProgram> = read.take(DIFF_PROCESSES_MAX + 1).collect().await;
+    let is_cut = is_cut || found.len() > DIFF_PROCESSES_MAX;
+    found.truncate(DIFF_PROCESSES_MAX);
+    Ok((found, is_cut))
 }
 
 /// Turns a command line with NUL bytes into text.

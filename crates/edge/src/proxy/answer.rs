@@ -13,17 +13,23 @@ use pandastack_door::http::is_session_cookie;
 use super::{ProxyTarget, head::AuthorizationOwner, head::keep};
 
 /// Headers that a browser stores for an origin, a host or a domain, beyond the one response.
-static REMOVED: [HeaderName; 10] = [
+static REMOVED: [HeaderName; 16] = [
     ALT_SVC,
+    HeaderName::from_static("accept-ch"),
     HeaderName::from_static("clear-site-data"),
+    HeaderName::from_static("critical-ch"),
     HeaderName::from_static("expect-ct"),
     HeaderName::from_static("nel"),
     HeaderName::from_static("public-key-pins"),
     HeaderName::from_static("public-key-pins-report-only"),
     HeaderName::from_static("report-to"),
     HeaderName::from_static("reporting-endpoints"),
+    HeaderName::from_static("sec-session-registration"),
+    HeaderName::from_static("secure-session-registration"),
     HeaderName::from_static("service-worker-allowed"),
+    HeaderName::from_static("set-login"),
     STRICT_TRANSPORT_SECURITY,
+    HeaderName::from_static("use-as-dictionary"),
 ];
 
 /// Cookie with the token of a signed link. With TLS it has the `__Host-` prefix, which only the

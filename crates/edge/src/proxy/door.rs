@@ -2,10 +2,10 @@
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, Method},
+    http::{HeaderMap, HeaderValue, Method},
     response::Response,
 };
-use pandastack_door::http::{Answer, RequestCredential, preflight};
+use pandastack_door::http::{Answer, RequestCredential, bearer, check_marked, is_data, preflight};
 use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId};
 
 use super::{
@@ -21,6 +21,10 @@ pub async fn proxy(State(edge): State<Edge>, request: Request) -> Answer<Respons
     // A CORS preflight carries no credential. It is answered here, not by the guest.
     if credential.get().token.is_none() && request.method() == Method::OPTIONS {
         return Ok(preflight());
+    }
+    // A guest may act on any request, so that a cookie alone proves nothing, also for GET.
+    if bearer(request.headers(), request.uri()).is_none() && credential.get().token.is_some() {
+        check_marked(request.headers())?;
     }
     if is_script_of_ours(request.headers()) {
         let text = "a page of this server may not run what a guest wrote; open the port's preview instead";
@@ -46,9 +50,8 @@ pub async fn proxy(State(edge): State<Edge>, request: Request) -> Answer<Respons
 /// Tells whether a page of this origin wants to run the answer, as a script or in another way.
 /// Pages of guests have origins of their own.
 fn is_script_of_ours(headers: &HeaderMap) -> bool {
-    let text = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
-    let kinds = ["script", "style", "worker", "sharedworker", "serviceworker", "object", "embed", "manifest", "xslt"];
-    text("sec-fetch-site") == Some("same-origin") && text("sec-fetch-dest").is_some_and(|dest| kinds.contains(&dest))
+    let is = |name, expected: &[u8]| headers.get(name).is_some_and(|value: &HeaderValue| value.as_bytes() == expected);
+    is("sec-fetch-site", b"same-origin") && !is_data(headers)
 }
 
 /// Splits a path into sandbox, port and the unchanged rest.

@@ -19,7 +19,7 @@ use axum::{
     routing::{get, post},
 };
 use pandastack_door::http::{
-    Answer, RequestCredential, RequestId, Routes, ensure_trace, frame, no_method, public_base, whole_body,
+    Answer, RequestCredential, RequestId, Routes, bearer, ensure_trace, frame, no_method, public_base, whole_body,
 };
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{Caller, ControlPort};
@@ -127,9 +127,15 @@ impl McpDoor {
 
     /// Returns the caller. The guard has authenticated it; a bad credential is refused here.
     async fn caller(&self, parts: &Parts) -> Result<Caller, Fault> {
+        let credential = RequestCredential::of(parts);
+        // A cookie is sent by any page; the settings above rely on credentials that are not.
+        if credential.get().token.is_some() && bearer(&parts.headers, &parts.uri).is_none() {
+            let text = "a browser's session does not work here: send an API key in the Authorization header";
+            return Err(Fault::new(FaultKind::Unauthorized, "unauthorized", text));
+        }
         match parts.extensions.get::<Caller>() {
             Some(caller) => Ok(caller.clone()),
-            None => self.control.authenticate(RequestCredential::of(parts).get()).await,
+            None => self.control.authenticate(credential.get()).await,
         }
     }
 }
