@@ -7,8 +7,8 @@ import { client } from "./client";
 export type Me = models.Me;
 export type Role = "owner" | "admin" | "member";
 
-// No script can see the session itself. This only says that there was one, so that the page of
-// somebody who is not signed in does not ask who they are and get a refusal.
+// Scripts cannot read the session cookie. This mark says that somebody signed in here. Without it
+// the page does not call /v1/me, which would answer 401 and leave an error in the console.
 const MARK = "pandastack-signed-in";
 const CHANGES = "pandastack-session";
 // A page hears its own messages too.

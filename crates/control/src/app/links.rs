@@ -1,5 +1,5 @@
-//! Links that log a browser in once: for the operator at the start of the server, and for somebody
-//! who is logged in with another program. Only their hashes are kept, in memory.
+//! Links that log a browser in once. The server prints one for its operator, and a user who is
+//! logged in on the command line can ask for one. The server stores only a hash, in memory.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
