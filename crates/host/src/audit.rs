@@ -59,17 +59,21 @@ enum Leak {
 /// The sandboxes that have a driver.
 pub type SandboxTable = Arc<Mutex<HashMap<SandboxId, SandboxEntry>>>;
 
+/// Audits run one after another: two at once would both report a leak, or repair it twice.
+pub type AuditTurn = tokio::sync::OwnedMutexGuard<()>;
+
 /// Result of one scan.
 struct AuditScan {
     report: AuditReport,
     leaks: BTreeSet<Leak>,
 }
 
-/// Audits at the host's start, and then at an interval.
-pub async fn repeat(context: Arc<HostContext>, driven: SandboxTable) {
+/// Audits at the host's start, and then at an interval. `turn` is the turn of the first audit, so
+/// that an audit somebody asks for comes after it.
+pub async fn repeat(context: Arc<HostContext>, driven: SandboxTable, mut turn: AuditTurn) {
     let token = context.scope.token();
     loop {
-        match audit(&context, &driven).await {
+        match audit_in_turn(&context, &driven, turn).await {
             Ok(report) if report.leaks.is_empty() => tracing::debug!("audit found no leaks"),
             Ok(report) => tracing::warn!(leaks = ?report.leaks, repaired = ?report.repaired, "audit found leaks"),
             Err(error) => tracing::warn!(%error, "audit failed"),
@@ -78,11 +82,21 @@ pub async fn repeat(context: Arc<HostContext>, driven: SandboxTable) {
             () = tokio::time::sleep(context.settings.audit_every) => {}
             () = token.cancelled() => return,
         }
+        turn = context.audit_gate.clone().lock_owned().await;
     }
 }
 
 /// Scans twice, and repairs the leaks that both scans found.
 pub async fn audit(context: &Arc<HostContext>, driven: &SandboxTable) -> Result<AuditReport, AuditError> {
+    let turn = context.audit_gate.clone().lock_owned().await;
+    audit_in_turn(context, driven, turn).await
+}
+
+async fn audit_in_turn(
+    context: &Arc<HostContext>,
+    driven: &SandboxTable,
+    _turn: AuditTurn,
+) -> Result<AuditReport, AuditError> {
     let first = look(context, driven).await?;
     if first.leaks.is_empty() {
         return Ok(first.report);

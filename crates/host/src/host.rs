@@ -131,6 +131,7 @@ impl Host {
             closing: ShutdownDecision::default(),
             protected_layers: Mutex::default(),
             layer_gate: tokio::sync::Mutex::default(),
+            audit_gate: Arc::default(),
             promised: Mutex::default(),
             starting: StartingMachines::default(),
             held: HeldMemory::default(),
@@ -149,7 +150,8 @@ impl Host {
         host.context.scope.start("usage", usage::repeat(host.context.clone(), host.sandboxes.clone()));
         host.context.scope.start("standby", host.standby.clone().keep_filled(host.context.clone()));
         host.context.scope.start("denials", denials::pass_on(host.context.clone(), host.events.clone()));
-        host.context.scope.start("audit", audit::repeat(host.context.clone(), host.sandboxes.clone()));
+        let turn = host.context.audit_gate.clone().lock_owned().await;
+        host.context.scope.start("audit", audit::repeat(host.context.clone(), host.sandboxes.clone(), turn));
         if host.context.volume.kind() == DataVolumeKind::Image {
             host.context.scope.start("trim", trim::repeat(host.context.clone()));
             host.context.scope.start("level", level::repeat(host.context.clone()));

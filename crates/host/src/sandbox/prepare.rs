@@ -59,6 +59,8 @@ pub struct HostContext {
     pub protected_layers: Mutex<HashSet<LayerId>>,
     /// Lock taken while a layer's references are counted or added.
     pub layer_gate: tokio::sync::Mutex<()>,
+    /// Lock taken during an audit.
+    pub audit_gate: Arc<tokio::sync::Mutex<()>>,
     /// Budget for sealed memory that is held until it is written, while its guest already runs.
     pub held: HeldMemory,
     /// Guest memory of all machines that exist or are being made.

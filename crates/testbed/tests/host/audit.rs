@@ -32,7 +32,7 @@ async fn named_and_gone(bed: &FakeBed, expected: &[String]) {
 }
 
 /// Runs a body on a host whose automatic first audit is over, so that it does not find the planted
-/// leak.
+/// leak. An audit on request comes after it.
 async fn with_quiet_bed(body: impl AsyncFnOnce(&FakeBed)) {
     with_fake_bed(FakeBed::settings(), async |bed| {
         assert_eq!(bed.audited().await, (1, 0));
