@@ -36,6 +36,10 @@ export default defineConfig(() => {
       modulePreload: { polyfill: false },
       reportCompressedSize: true,
       chunkSizeWarningLimit: 700,
+      // One file for the first load: each further one costs a request before anything is drawn.
+      rolldownOptions: {
+        output: { codeSplitting: { groups: [{ name: "first", tags: ["$initial"] }] } },
+      },
     },
     server: {
       host: "127.0.0.1",

@@ -1,9 +1,9 @@
-import { PandaStackError } from "@pandastack/sdk";
 import { CircleAlert, RotateCw } from "lucide-react";
 import type { ReactNode } from "react";
 import { Button } from "./Button";
 import { CopyText } from "./Copy";
 import { cx } from "./cx";
+import { errorParts } from "./errors";
 
 export function Spinner({ size = 16, className }: { size?: number; className?: string }) {
   return (
@@ -60,17 +60,6 @@ export function Loading({ label = "Loading" }: { label?: string }) {
       <Spinner /> {label}…
     </div>
   );
-}
-
-/** What an error says: text, code and the id of the request. */
-export function errorParts(error: unknown): { text: string; code?: string; requestId?: string } {
-  const text = error instanceof Error ? error.message : String(error);
-  if (!(error instanceof PandaStackError)) return { text };
-  return {
-    text,
-    ...(error.code === undefined ? {} : { code: error.code }),
-    ...(error.requestId === undefined ? {} : { requestId: error.requestId }),
-  };
 }
 
 /** The code and the request id of an error, to be quoted to an operator. */

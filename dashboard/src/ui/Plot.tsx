@@ -4,14 +4,10 @@ import "uplot/dist/uPlot.min.css";
 import "./plot.css";
 import { useThemeVersion } from "@/app/theme";
 import type { ChartProps } from "./Chart";
-import { timeText, timeTicks } from "./ticks";
+import { areDays, DAY_STEPS, daySplits, timeSteps, timeText, timeTicks } from "./ticks";
 
 const LEGEND_PX = 22;
 const DAY = 86_400;
-// Steps between times, up to four weeks.
-const SECONDS = [1, 5, 15, 30, 60, 120, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200].concat(
-  [1, 2, 7, 14, 28].map((days) => days * DAY),
-);
 const POWERS_OF_TWO = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
 /** Draws a chart with uPlot. */
@@ -20,7 +16,7 @@ export default function Plot(props: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(null);
   const theme = useThemeVersion();
-  const shape = JSON.stringify([series, height, theme]);
+  const shape = JSON.stringify([series, height, theme, areDays(times)]);
   const latest = useRef<uPlot.AlignedData>([times, ...values]);
   latest.current = [times, ...values];
 
@@ -54,7 +50,7 @@ export default function Plot(props: ChartProps) {
 
 /** Options of uPlot in the colours of the theme. */
 function optionsOf(
-  { series, isBytes = false }: ChartProps,
+  { times, series, isBytes = false }: ChartProps,
   width: number,
   height: number,
   format: (value: number) => string,
@@ -67,6 +63,7 @@ function optionsOf(
     grid: { stroke: colour("--line"), width: 1 },
     ticks: { show: false },
   };
+  const isDaily = areDays(times);
   const hasBars = series.some(({ kind }) => kind === "bars");
   return {
     width,
@@ -79,7 +76,7 @@ function optionsOf(
       y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.1 : 1] },
     },
     axes: [
-      { ...axis, incrs: SECONDS, space: 64, size: 26, values: (_plot, ticks) => timeTicks(ticks) },
+      { ...axis, ...timeAxis(isDaily), space: 64, size: 26 },
       {
         ...axis,
         ...(isBytes ? { incrs: POWERS_OF_TWO } : {}),
@@ -89,9 +86,25 @@ function optionsOf(
       },
     ],
     series: [
-      { label: "", value: (_plot, at) => (at === null ? "" : timeText(at, hasBars)) },
+      { label: "", value: (_plot, at) => (at === null ? "" : timeText(at, isDaily)) },
       ...series.map((one) => seriesOptions(one, colour(one.colour), format)),
     ],
+  };
+}
+
+/** Where the times are, and what they say. */
+function timeAxis(isDaily: boolean): uPlot.Axis {
+  if (!isDaily) {
+    return {
+      incrs: (plot, _axis, min, max) => timeSteps(max - min, plot.data[0].length),
+      values: (_plot, ticks, _axis, _space, step) => timeTicks(ticks, step),
+    };
+  }
+  return {
+    incrs: DAY_STEPS,
+    // The library's own are at midnight of the reader, between two days of the server.
+    splits: (plot, _axis, min, max, step) => daySplits(plot.data[0][0] ?? min, [min, max], step),
+    values: (_plot, ticks, _axis, _space, step) => timeTicks(ticks, step, true),
   };
 }
 

@@ -2,7 +2,8 @@ import { CircleAlert, CircleCheck, Info, X } from "lucide-react";
 import { useLayoutEffect, useRef, useSyncExternalStore } from "react";
 import { Button, IconButton } from "./Button";
 import { cx } from "./cx";
-import { ErrorFacts, errorParts } from "./Feedback";
+import { errorParts } from "./errors";
+import { ErrorFacts } from "./Feedback";
 import { toast } from "./toast";
 
 const ICONS = {

@@ -7,10 +7,10 @@ export { CodeBlock, type SnippetSet, Snippets } from "./Code";
 export { CopyId, CopyText, copyText, useCopied } from "./Copy";
 export { cx } from "./cx";
 export { ConfirmDialog, type ConfirmDialogProps, Dialog, type DialogProps } from "./Dialog";
+export { errorParts } from "./errors";
 export {
   ErrorFacts,
   ErrorNote,
-  errorParts,
   Loading,
   Note,
   Skeleton,

@@ -62,8 +62,8 @@ describe("sorting", () => {
 describe("rowsInView", () => {
   it("covers the view with rows on both sides", () => {
     const [first, end] = rowsInView(4000, 600, 40);
-    expect(first).toBeLessThanOrEqual(92);
-    expect(end).toBeGreaterThanOrEqual(123);
+    expect(first).toBeLessThanOrEqual(96);
+    expect(end).toBeGreaterThanOrEqual(119);
     expect(end - first).toBeLessThan(60);
   });
 

@@ -40,9 +40,9 @@ export function idsBetween(ids: readonly string[], from: string, to: string): st
 }
 
 /** Rows that are drawn above and below the view. */
-export const ROWS_AROUND = 8;
+export const ROWS_AROUND = 4;
 // The range moves in steps, so that most scroll events draw nothing new.
-const ROWS_STEP = 6;
+const ROWS_STEP = 4;
 
 /** The first row to draw and the one after the last, for a view of a long list. */
 export function rowsInView(scrollTop: number, height: number, rowHeight: number): [number, number] {

@@ -1,5 +1,7 @@
 /** Short messages at the corner of the page. */
 
+import { errorParts } from "./errors";
+
 export interface ToastMessage {
   readonly id: number;
   readonly tone: "ok" | "info" | "error";
@@ -38,8 +40,7 @@ export const toast = {
   },
   /** Shows what failed, the code, and the id of the request. */
   error(error: unknown, title?: string): void {
-    const text = error instanceof Error ? error.message : String(error);
-    show({ tone: "error", title: title ?? text, error }, ERROR_MS);
+    show({ tone: "error", title: title ?? errorParts(error).text, error }, ERROR_MS);
   },
   dismiss(id: number): void {
     set(messages.filter((one) => one.id !== id));

@@ -5,14 +5,12 @@ import { KeyRound, Plus, Trash2 } from "lucide-react";
 import { useMemo, useState } from "react";
 import { client, SERVER_URL } from "@/data/client";
 import { apiKeysQuery, keys } from "@/data/queries";
-import { dropRows } from "@/data/rows";
 import {
   Badge,
   Button,
   Card,
   CodeBlock,
   type Column,
-  ConfirmDialog,
   CopyText,
   Dialog,
   EmptyState,
@@ -31,6 +29,7 @@ import {
   useHotkey,
 } from "@/ui";
 import { useSubmit } from "../signin/useSubmit";
+import { type Deletion, useDelete } from "../useDelete";
 import { keySnippets } from "./snippets";
 
 /** Keys for programs. */
@@ -41,8 +40,8 @@ export function Keys() {
   const setCreating = (create: boolean): void =>
     void go({ search: create ? { create } : {}, replace: true });
   const [made, setMade] = useState<models.ApiKey>();
-  const [revoking, setRevoking] = useState<models.ApiKey>();
-  const columns = useMemo(() => columnsOf(setRevoking), []);
+  const [askRevoke, revokeDialog] = useDelete(revocation);
+  const columns = useMemo(() => columnsOf(askRevoke), [askRevoke]);
   useHotkey("c", () => setCreating(true));
   return (
     <>
@@ -85,34 +84,25 @@ export function Keys() {
       {made?.token !== undefined && (
         <NewKey token={made.token} label={made.label ?? ""} onClose={() => setMade(undefined)} />
       )}
-      {revoking && <Revoking apiKey={revoking} onClose={() => setRevoking(undefined)} />}
+      {revokeDialog}
     </>
   );
 }
 
-function Revoking({ apiKey, onClose }: { apiKey: models.ApiKey; onClose: () => void }) {
-  const queries = useQueryClient();
-  const name = apiKey.label ?? apiKey.prefix;
-  const revoke = (): void =>
-    void dropRows<models.ApiKey>(queries, {
-      queryKey: keys.apiKeys,
-      isGone: ({ id }) => id === apiKey.id,
-      work: () => client.apiKeys.revoke(apiKey.id),
-      done: `Key ${name} revoked`,
-    });
-  return (
-    <ConfirmDialog
-      open
-      onClose={onClose}
-      title={`Revoke ${name}?`}
-      lost={[
-        "Every program with this key is refused at once, also in the middle of a request",
-        "Terminals and streams that it opened end. Sandboxes and processes stay",
-      ]}
-      action="Revoke the key"
-      onConfirm={revoke}
-    />
-  );
+function revocation(key: models.ApiKey): Deletion<models.ApiKey> {
+  const name = key.label ?? key.prefix;
+  return {
+    title: `Revoke ${name}?`,
+    lost: [
+      "Every program with this key is refused at once, also in the middle of a request",
+      "Terminals and streams that it opened end. Sandboxes and processes stay",
+    ],
+    action: "Revoke the key",
+    queryKey: keys.apiKeys,
+    isGone: ({ id }) => id === key.id,
+    work: () => client.apiKeys.revoke(key.id),
+    done: `Key ${name} revoked`,
+  };
 }
 
 function columnsOf(onRevoke: (key: models.ApiKey) => void): Column<models.ApiKey>[] {

@@ -18,8 +18,9 @@ export function SignIn() {
   const enter = useEnter();
   const isSignedIn = me.data !== undefined && me.data !== null;
   useEffect(() => {
-    if (isSignedIn) enter(safeNext(next));
-  }, [isSignedIn, next, enter]);
+    // A login at the provider knows by itself where to go on.
+    if (isSignedIn && code === undefined) enter(safeNext(next));
+  }, [isSignedIn, code, next, enter]);
 
   if (code !== undefined) return <Returning code={code} />;
   if (methods.isError) {

@@ -1,16 +1,14 @@
 import type { TemplateInfo } from "@pandastack/sdk";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Boxes, Hammer, Play, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { client } from "@/data/client";
 import { bytes, megabytes } from "@/data/format";
 import { buildsQuery, keys, templatesQuery } from "@/data/queries";
-import { dropRows } from "@/data/rows";
 import {
   Badge,
   Button,
-  ConfirmDialog,
   EmptyState,
   ErrorNote,
   IconButton,
@@ -21,6 +19,7 @@ import {
   useHotkey,
 } from "@/ui";
 import { CreateDialog } from "../sandboxes/CreateDialog";
+import { type Deletion, useDelete } from "../useDelete";
 import { BuildDialog } from "./BuildDialog";
 import { BuildLog } from "./BuildLog";
 import { Builds } from "./Builds";
@@ -32,7 +31,7 @@ export function Templates() {
   const { data, error, refetch } = useQuery(templatesQuery);
   const builds = useQuery(buildsQuery);
   const [starting, setStarting] = useState<string>();
-  const [deleting, setDeleting] = useState<TemplateInfo>();
+  const [askDelete, deleteDialog] = useDelete(deletion);
   const setCreating = (open: boolean): void =>
     void navigate({ search: open ? { create: true } : {}, replace: true });
   useHotkey("c", () => setCreating(true));
@@ -58,7 +57,7 @@ export function Templates() {
           title="Of this workspace"
           templates={own}
           onStart={setStarting}
-          onDelete={setDeleting}
+          onDelete={askDelete}
         />
         <TemplateCards
           title="Catalogue of the server"
@@ -86,33 +85,24 @@ export function Templates() {
       {starting !== undefined && (
         <CreateDialog template={starting} onClose={() => setStarting(undefined)} />
       )}
-      {deleting && <Deleting template={deleting} onClose={() => setDeleting(undefined)} />}
+      {deleteDialog}
     </>
   );
 }
 
-function Deleting({ template, onClose }: { template: TemplateInfo; onClose: () => void }) {
-  const queries = useQueryClient();
-  const remove = (): void =>
-    void dropRows<TemplateInfo>(queries, {
-      queryKey: keys.templates,
-      isGone: ({ name }) => name === template.name,
-      work: () => client.templates.delete(template.name),
-      done: `Template ${template.name} deleted`,
-    });
-  return (
-    <ConfirmDialog
-      open
-      onClose={onClose}
-      title={`Delete the template ${template.name}?`}
-      lost={[
-        `Its disk and memory, ${bytes(template.size_bytes)}`,
-        "New sandboxes cannot start from it. Those that exist are not affected",
-      ]}
-      action="Delete the template"
-      onConfirm={remove}
-    />
-  );
+function deletion(template: TemplateInfo): Deletion<TemplateInfo> {
+  return {
+    title: `Delete the template ${template.name}?`,
+    lost: [
+      `Its disk and memory, ${bytes(template.size_bytes)}`,
+      "New sandboxes cannot start from it. Those that exist are not affected",
+    ],
+    action: "Delete the template",
+    queryKey: keys.templates,
+    isGone: ({ name }) => name === template.name,
+    work: () => client.templates.delete(template.name),
+    done: `Template ${template.name} deleted`,
+  };
 }
 
 function TemplateCards(props: {

@@ -6,12 +6,10 @@ import { useMemo, useState } from "react";
 import { client } from "@/data/client";
 import { count, megabytes, shortId } from "@/data/format";
 import { keys, volumesQuery } from "@/data/queries";
-import { dropRows } from "@/data/rows";
 import {
   Badge,
   Button,
   type Column,
-  ConfirmDialog,
   CopyText,
   Dialog,
   EmptyState,
@@ -28,26 +26,19 @@ import {
   useHotkey,
 } from "@/ui";
 import { useSubmit } from "../signin/useSubmit";
+import { type Deletion, useDelete } from "../useDelete";
 
 /** Disks that outlive the sandboxes that use them. */
 export function Volumes() {
-  const queries = useQueryClient();
   const { data, error, refetch } = useQuery(volumesQuery);
   const { create: creating = false } = useSearch({ from: "/app/volumes" });
   const go = useNavigate({ from: "/volumes" });
   const setCreating = (create: boolean): void =>
     void go({ search: create ? { create } : {}, replace: true });
   const [growing, setGrowing] = useState<models.Volume>();
-  const [deleting, setDeleting] = useState<models.Volume>();
-  const columns = useMemo(() => columnsOf(setGrowing, setDeleting), []);
+  const [askDelete, deleteDialog] = useDelete(deletion);
+  const columns = useMemo(() => columnsOf(setGrowing, askDelete), [askDelete]);
   useHotkey("c", () => setCreating(true));
-  const remove = (volume: models.Volume): void =>
-    void dropRows<models.Volume>(queries, {
-      queryKey: keys.volumes,
-      isGone: ({ name }) => name === volume.name,
-      work: () => client.volumes.delete(volume.name),
-      done: `Volume ${volume.name} deleted`,
-    });
   return (
     <div className="flex h-full flex-col">
       <PageHeader
@@ -68,19 +59,22 @@ export function Volumes() {
       )}
       {creating && <CreateVolume onClose={() => setCreating(false)} />}
       {growing && <GrowVolume volume={growing} onClose={() => setGrowing(undefined)} />}
-      {deleting && (
-        <ConfirmDialog
-          open
-          onClose={() => setDeleting(undefined)}
-          title={`Delete the volume ${deleting.name}?`}
-          lost={[`All files on it, up to ${megabytes(deleting.size_mb)}. There is no copy`]}
-          typeToConfirm={deleting.name}
-          action="Delete the volume"
-          onConfirm={() => remove(deleting)}
-        />
-      )}
+      {deleteDialog}
     </div>
   );
+}
+
+function deletion(volume: models.Volume): Deletion<models.Volume> {
+  return {
+    title: `Delete the volume ${volume.name}?`,
+    lost: [`All files on it, up to ${megabytes(volume.size_mb)}. There is no copy`],
+    typeToConfirm: volume.name,
+    action: "Delete the volume",
+    queryKey: keys.volumes,
+    isGone: ({ name }) => name === volume.name,
+    work: () => client.volumes.delete(volume.name),
+    done: `Volume ${volume.name} deleted`,
+  };
 }
 
 function columnsOf(

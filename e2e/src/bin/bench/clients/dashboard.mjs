@@ -18,6 +18,8 @@ const DEADLINE_MS = 10 * 60_000;
 const SCROLL_MS_MAX = 2 * 60_000;
 /** A page without requests and paints for so long has loaded. */
 const QUIET_MS = 1_000;
+/** How long a new window of Chromium loads its own interface, which would slow the page down. */
+const WINDOW_MS = 2_000;
 /** Samples that are not counted: the first ones open connections and compile code. */
 const WARM_UPS = 3;
 const WHEEL_PX = 1_000;
@@ -71,7 +73,9 @@ async function openPage(browser, storageState) {
   const viewport = { width: 1280, height: 800 };
   const context = await browser.newContext({ storageState, viewport });
   context.setDefaultTimeout(PATIENCE_MS);
-  return context.newPage();
+  const page = await context.newPage();
+  await pause(WINDOW_MS);
+  return page;
 }
 
 /** Waits for a random time, so that samples do not follow the beat of the frames. */
