@@ -13,6 +13,7 @@ use std::{
     os::fd::AsRawFd,
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
 
@@ -29,31 +30,37 @@ use crate::{
 const NAMES: &str = "/var/run/netns";
 /// Begin of the names of our namespaces; the id of the process that made it follows.
 const PREFIX: &str = "psbrowser-";
+/// Namespaces that this process made.
+static MADE: AtomicUsize = AtomicUsize::new(0);
 
-/// A network namespace with only a loopback interface, on which one port of this computer can be
+/// A network namespace with only a loopback interface, on which some ports of this computer can be
 /// reached. Removed on drop.
 pub struct QuietNetwork {
     name: String,
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
+}
+
+/// A port of the namespace, and the port of this computer that it leads to.
+#[derive(Clone, Copy)]
+pub struct ForwardedPort {
+    pub inside: u16,
+    pub outside: u16,
 }
 
 impl QuietNetwork {
     /// Makes the namespace. The address in a URL stays the same inside.
     pub fn with_port(port: u16) -> Self {
+        Self::with_ports(&[ForwardedPort { inside: port, outside: port }])
+    }
+
+    /// Makes the namespace with several ports.
+    pub fn with_ports(ports: &[ForwardedPort]) -> Self {
         sweep();
-        let name = format!("{PREFIX}{}-{port}", std::process::id());
+        let name = format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         run(Command::new("ip").args(["netns", "add", &name]));
         run(Command::new("ip").args(["-n", &name, "link", "set", "lo", "up"]));
-        let inside = File::open(Path::new(NAMES).join(&name)).unwrap();
-        // A thread changes its namespace only for itself, and a socket stays where it was made.
-        let bound = thread::spawn(move || {
-            setns(inside, CloneFlags::CLONE_NEWNET).unwrap();
-            TcpListener::bind(("127.0.0.1", port)).unwrap()
-        });
-        let listener = bound.join().unwrap();
-        let accepting = listener.try_clone().unwrap();
-        thread::spawn(move || accepting.incoming().map_while(Result::ok).for_each(|inside| hand_over(inside, port)));
-        Self { name, listener }
+        let listeners = ports.iter().map(|port| forward(&name, *port)).collect();
+        Self { name, listeners }
     }
 
     /// A program that runs inside.
@@ -67,10 +74,28 @@ impl QuietNetwork {
 
 impl Drop for QuietNetwork {
     fn drop(&mut self) {
-        // This ends the accepting thread.
-        let _ = socket::shutdown(self.listener.as_raw_fd(), socket::Shutdown::Both);
+        // This ends the accepting threads.
+        for listener in &self.listeners {
+            let _ = socket::shutdown(listener.as_raw_fd(), socket::Shutdown::Both);
+        }
         let _ = Command::new("ip").args(["netns", "del", &self.name]).status();
     }
+}
+
+/// Accepts connections to a port of a namespace.
+fn forward(name: &str, port: ForwardedPort) -> TcpListener {
+    let inside = File::open(Path::new(NAMES).join(name)).unwrap();
+    // A thread changes its namespace only for itself, and a socket stays where it was made.
+    let bound = thread::spawn(move || {
+        setns(inside, CloneFlags::CLONE_NEWNET).unwrap();
+        TcpListener::bind(("127.0.0.1", port.inside)).unwrap()
+    });
+    let listener = bound.join().unwrap();
+    let accepting = listener.try_clone().unwrap();
+    thread::spawn(move || {
+        accepting.incoming().map_while(Result::ok).for_each(|inside| hand_over(inside, port.outside));
+    });
+    listener
 }
 
 /// Connects a connection from inside with the server.

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use nix::fcntl::{Flock, FlockArg};
 use pandastack_client::wire::rfc3339;
-use pandastack_control::{Accounts, ControlPlace, DatabaseAddress, PostgresUrl, SCHEMA, UserAccount};
+use pandastack_control::{Accounts, ControlPlace, DatabaseAddress, PostgresUrl, SCHEMA, UserAccount, reset_link};
 use pandastack_database::{Database, PoolSettings, put_back};
 use pandastack_kit::{Clock, SystemClock};
 use serde_json::json;
@@ -229,7 +229,7 @@ impl NamedUserArgs {
     }
 
     fn show_link(&self, account: &UserAccount, token: &str) {
-        let link = self.public_url.as_deref().map(|base| format!("{}/reset/{token}", base.trim_end_matches('/')));
+        let link = self.public_url.as_deref().map(|base| reset_link(base, token));
         let how = format!("pandastack reset-password {}", link.as_deref().unwrap_or(token));
         let text = format!("{}: choose a password within 24 hours, once, with\n  {how}", account.email);
         let mut value = shown(account);

@@ -30,7 +30,7 @@ pub use build::ImageSettings;
 pub use control::{Control, ControlPlace, OpenError};
 pub use dial::{AddressPolicy, TrustRoots};
 pub use hooks::WebhookSettings;
-pub use mail::MailSettings;
+pub use mail::{MailSettings, reset_link};
 pub use pandastack_billing::{
     BUILT_IN_PLANS, PlanName, Plans, PlansError, QuotaLimit, QuotaOverrides, RequestRate, StripeSettings,
     stripe::StripeSettingsError,

@@ -31,6 +31,12 @@ pub(crate) struct OutgoingMail {
     resets: Arc<Semaphore>,
 }
 
+/// Returns a link to choose a new password. Browsers do not send its secret, which is in the
+/// fragment.
+pub fn reset_link(base: &str, secret: &str) -> String {
+    format!("{}/reset#{secret}", base.trim_end_matches('/'))
+}
+
 impl OutgoingMail {
     pub(crate) fn start(settings: MailSettings, scope: &Scope) -> Result<Self, MailerError> {
         Ok(Self {
@@ -41,9 +47,14 @@ impl OutgoingMail {
         })
     }
 
-    /// Returns a link for people's browsers.
-    pub(crate) fn link(&self, page: &str, secret: &str) -> String {
-        format!("{}/{page}/{secret}", self.base)
+    /// Returns the link of an invite, for people's browsers.
+    pub(crate) fn invite_link(&self, secret: &str) -> String {
+        format!("{}/invite/{secret}", self.base)
+    }
+
+    /// Returns a link to choose a new password.
+    pub(crate) fn reset_link(&self, secret: &str) -> String {
+        reset_link(&self.base, secret)
     }
 
     /// Returns where this server is for people's browsers.

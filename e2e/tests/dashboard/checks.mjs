@@ -1,14 +1,15 @@
 // Walks through the dashboard of a real server with real machines, as people use it, and fails if a
 // page misbehaves. Each step is a sentence about the product; `steps/` has the details.
 // Environment: PANDASTACK_API, PANDASTACK_API_KEY, PANDASTACK_LINK (the one-time link that the
-// server made at its start), PANDASTACK_SHOTS (a folder for the pictures).
+// server made at its start), PANDASTACK_RECEIVER (takes what webhooks send), PANDASTACK_SHOTS (a
+// folder for the pictures).
 
 import { runCode } from "./steps/code.mjs";
 import { seeChange, useFiles } from "./steps/files.mjs";
 import { createByKeyboard, revoke } from "./steps/keys.mjs";
 import * as pages from "./steps/pages.mjs";
 import { openAsStranger, share, startServer } from "./steps/preview.mjs";
-import { create, deleteByList, sleepAndWake, snapshot, useTerminal } from "./steps/sandbox.mjs";
+import { create, sleepAndWake, snapshot, useBulkActions, useTerminal } from "./steps/sandbox.mjs";
 import { setUp, signIn, signInQuickly, signOut, useLinkAgain } from "./steps/signing.mjs";
 import { invite, join, refuseMember, seeMember } from "./steps/team.mjs";
 import { startBuild, watchBuild } from "./steps/templates.mjs";
@@ -19,6 +20,7 @@ import { api, goTo, heading, openBrowser, person } from "./walk/people.mjs";
 import { Watch } from "./walk/watch.mjs";
 
 const { PANDASTACK_API, PANDASTACK_API_KEY, PANDASTACK_LINK, PANDASTACK_SHOTS } = process.env;
+const { PANDASTACK_RECEIVER } = process.env;
 const began = Date.now();
 // Two browsers: pictures of two pages of one browser wait for each other.
 const [first, second] = await Promise.all([openBrowser(), openBrowser()]);
@@ -26,6 +28,7 @@ const walk = {
   url: PANDASTACK_API,
   key: PANDASTACK_API_KEY,
   link: PANDASTACK_LINK.trim(),
+  receiver: PANDASTACK_RECEIVER,
   watch: new Watch(),
   album: new Album(PANDASTACK_SHOTS),
 };
@@ -71,14 +74,15 @@ async function useMachines(page) {
     await heading(page, "web");
   });
   await step("put it to sleep, and wake it by typing", page, () => sleepAndWake(walk, page));
+  await step("limit what it reaches", page, () => pages.limitEgress(walk, page, run));
   await step("see the other parts of its page", page, () => pages.takeParts(walk, page));
-  return id;
+  return [id, kept];
 }
 
 /** The workspace: what needs no sandbox, at the same time in the second browser. */
 async function useWorkspace(page) {
   await step("sign in with a second browser", page, () => signInQuickly(walk, page));
-  await step("create a webhook", page, () => pages.createWebhook(walk, page));
+  await step("create webhooks", page, () => pages.createWebhooks(walk, page));
   await step("build a template", page, () => startBuild(walk, page));
   await step("watch the build", page, () => watchBuild(walk, page));
   const key = await step("create a key by keyboard alone", page, () =>
@@ -105,7 +109,7 @@ try {
   await step("use the link once more", page, () => useLinkAgain(walk, page));
   await step("sign in", page, () => signIn(walk, page));
   const other = await (await person(second, walk.watch, "Ada at her second browser")).newPage();
-  const [id, key] = await Promise.all([useMachines(page), useWorkspace(other)]);
+  const [machines, key] = await Promise.all([useMachines(page), useWorkspace(other)]);
   await Promise.all([
     step("see what the machines did", other, () => pages.takePages(walk, other, pages.MACHINES)),
     step("see the deliveries", page, () => pages.seeDeliveries(walk, page)),
@@ -114,7 +118,7 @@ try {
   await other.context().close();
   await step("read the bill", page, () => readBill(walk, page));
   await goTo(page, "Sandboxes");
-  await step("delete the sandbox", page, () => deleteByList(page, id));
+  await step("pause and delete sandboxes", page, () => useBulkActions(walk, page, machines));
   await step("sign out again", page, () => signOut(page));
 } catch (error) {
   console.error(error.message);

@@ -34,7 +34,7 @@ impl Control {
         }
         match self.store.org_of(&by.id, &invite.org).await {
             Ok(Some(org)) => {
-                let link = mail.link("invite", token.reveal());
+                let link = mail.invite_link(token.reveal());
                 mail.send(invite_letter(by, invite, (&org.name, &link)));
             }
             Ok(None) => {}
@@ -68,7 +68,7 @@ impl Control {
         let token = ResetToken::generate();
         let expires_at_ns = now_ns.saturating_add(RESET_AGE_MAX.as_nanos() as u64);
         self.store.add_reset((&token.hash().to_hex(), &user.id), now_ns, expires_at_ns).await?;
-        let link = mail.link("reset", token.reveal());
+        let link = mail.reset_link(token.reveal());
         let text = format!(
             "Somebody asked for a new password for {email} on PandaStack. Choose it here:\n\n\
              {link}\n\n\

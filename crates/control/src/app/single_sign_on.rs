@@ -23,6 +23,8 @@ use crate::{
 
 /// Characters of a SHA-256 in unpadded base64url.
 const CHALLENGE_CHARS: usize = 43;
+/// Longest reason of a refusal in an address. A provider can write a long one.
+const REFUSAL_CHARS_MAX: usize = 300;
 
 /// A login that has begun in a browser.
 pub(crate) struct BegunLogin {
@@ -62,7 +64,8 @@ impl Control {
         Ok(BegunLogin { url: authorize_url, cookie })
     }
 
-    /// Ends a login in the browser. Returns where it goes next.
+    /// Ends a login in the browser. Returns where it goes next: to the page that began the login,
+    /// with a code or with the reason of a refusal.
     pub(crate) async fn end_oidc(&self, callback: &LoginCallback, cookie: Option<&str>) -> Result<Url, Fault> {
         let client = self.oidc()?;
         let over = || unauthorized("this login has expired or began in another browser; begin it again");
@@ -74,7 +77,10 @@ impl Control {
             return Err(over());
         }
         let pending = PendingLogin::from_json(&login.pending).map_err(Fault::bug)?;
-        let identity = client.finish(pending, callback).await.map_err(oidc_fault)?;
+        let identity = match client.finish(pending, callback).await {
+            Ok(identity) => identity,
+            Err(error) => return refused(&login.redirect, oidc_fault(error)),
+        };
         let verified = identity.email.as_ref().filter(|_| identity.email_verified);
         let fresh = UserRow {
             id: fresh_id(),
@@ -150,6 +156,15 @@ impl Control {
         let is_page = url.path_segments().and_then(|mut parts| parts.next()) != Some("v1");
         if is_web && is_page && (is_near || is_ours) { Ok(()) } else { Err(bad()) }
     }
+}
+
+/// Returns the address of a page with the reason why the login was refused.
+fn refused(redirect: &str, fault: Fault) -> Result<Url, Fault> {
+    tracing::info!(%fault, "a login at the identity provider was refused");
+    let mut url = Url::parse(redirect).map_err(Fault::bug)?;
+    let reason: String = fault.text.chars().take(REFUSAL_CHARS_MAX).collect();
+    url.query_pairs_mut().append_pair("error", &reason);
+    Ok(url)
 }
 
 fn oidc_fault(error: OidcError) -> Fault {

@@ -141,6 +141,23 @@ async fn a_login_ends_only_in_its_browser_once_and_with_its_verifier() {
     sso.scope.close(Duration::from_secs(5)).await;
 }
 
+/// Otherwise a person would see JSON.
+#[tokio::test]
+async fn a_refusal_of_the_provider_is_told_to_the_page_that_began() {
+    let sso = Sso::start(CALLBACK).await;
+    sso.provider.set_denies(true);
+    let (url, cookie) = sso.begin("http://localhost:9/signin").await.unwrap();
+    let callback = sso.provider.sign_in(&url).await.unwrap();
+    let next = sso.end(&callback, &cookie).await.unwrap();
+    let reason = next.query_pairs().find(|(name, _)| name == "error").unwrap().1.into_owned();
+    assert!(next.as_str().starts_with("http://localhost:9/signin?error=") && reason.contains("not you"), "{next}");
+    // Somebody else's refusal is not told to this browser.
+    let (url, _) = sso.begin("http://localhost:9/signin").await.unwrap();
+    let callback = sso.provider.sign_in(&url).await.unwrap();
+    assert_eq!(sso.end(&callback, &cookie).await.unwrap_err().0, 401);
+    sso.scope.close(Duration::from_secs(5)).await;
+}
+
 #[tokio::test]
 async fn a_browser_is_sent_nowhere_else() {
     let sso = Sso::start(CALLBACK).await;

@@ -3,6 +3,10 @@
 import { dialog, goTo, heading, part, told } from "../walk/people.mjs";
 import { same } from "../walk/wait.mjs";
 
+/** Connects to an address that is for documents only. The host refuses it. */
+const REFUSED =
+  "python3 -c 'import socket; socket.create_connection((\"203.0.113.9\", 443), 2)' 2>&1 || true";
+
 /** Pages of the workspace, each with what makes it worth a picture. */
 export const WORKSPACE = [
   ["Templates", "templates", "Catalogue of the server"],
@@ -28,6 +32,23 @@ export async function takePages(walk, page, list) {
   }
 }
 
+/** Allows one destination, sees a refusal of another one, and allows everything again. */
+export async function limitEgress(walk, page, run) {
+  await part(page, "Network");
+  await page.getByLabel("Only these destinations").check();
+  await page.getByLabel("Allowed destinations").fill("https://pypi.org");
+  await page.getByText("write only the host name").waitFor();
+  await page.getByLabel("Allowed destinations").fill("pypi.org\n");
+  await page.getByRole("button", { name: "Save" }).click();
+  await told(page, "1 rule saved");
+  await run(REFUSED);
+  await page.getByText("203.0.113.9").first().waitFor();
+  await walk.album.take(page, "egress");
+  await page.getByLabel("Everything that the host allows").check();
+  await page.getByRole("button", { name: "Save" }).click();
+  await told(page, "Every destination is allowed");
+}
+
 /** The parts of a sandbox's page that no other step takes. */
 export async function takeParts(walk, page) {
   for (const [label, sight] of [
@@ -35,7 +56,6 @@ export async function takeParts(walk, page) {
     ["Logs", /\d lines/],
     ["Metrics", "Memory"],
     ["Events", "sandbox.running"],
-    ["Network", "Refused lately"],
     ["Settings", "Idle limit"],
   ]) {
     await part(page, label);
@@ -57,22 +77,31 @@ export async function createVolume(walk, page) {
   await walk.album.take(page, "volumes");
 }
 
-/** A webhook whose receiver refuses. Its page shows each try, and sends one again. */
-export async function createWebhook(walk, page) {
+/** Two webhooks: the receiver of the first takes everything, the second one refuses. */
+export async function createWebhooks(walk, page) {
   await goTo(page, "Webhooks");
   await page.getByRole("heading", { name: "No webhooks yet" }).waitFor();
-  await page.getByRole("button", { name: "Create", exact: true }).click();
-  await dialog(page).getByLabel("Address").fill(`${walk.url}/hook`);
-  await walk.album.take(page, "create-webhook");
-  await dialog(page).getByRole("button", { name: "Create", exact: true }).click();
-  await dialog(page).getByRole("button", { name: "I have saved it" }).click();
-  await heading(page, `${walk.url}/hook`);
+  await createWebhook(page, `${walk.receiver}/hook`, () => walk.album.take(page, "create-webhook"));
+  await goTo(page, "Webhooks");
+  await createWebhook(page, `${walk.url}/hook`, () => undefined);
 }
 
-/** What was sent to the webhook meanwhile, and what came of it. */
+async function createWebhook(page, address, look) {
+  await page.getByRole("button", { name: "Create", exact: true }).click();
+  await dialog(page).getByLabel("Address").fill(address);
+  await look();
+  await dialog(page).getByRole("button", { name: "Create", exact: true }).click();
+  await dialog(page).getByRole("button", { name: "I have saved it" }).click();
+  await heading(page, address);
+}
+
+/** What was sent to the webhooks meanwhile, and what came of it. */
 export async function seeDeliveries(walk, page) {
-  await goTo(page, "Webhooks");
-  await page.getByRole("table", { name: "Webhooks" }).getByRole("row").nth(1).click();
+  await openWebhook(page, `${walk.receiver}/hook`);
+  const taken = page.getByRole("table", { name: "Deliveries" }).getByRole("row");
+  await taken.filter({ hasText: "sandbox.running" }).filter({ hasText: "Delivered" }).first().waitFor();
+  await walk.album.take(page, "webhook-delivered");
+  await openWebhook(page, `${walk.url}/hook`);
   const rows = page.getByRole("table", { name: "Deliveries" }).getByRole("row");
   await rows.filter({ hasText: "sandbox.running" }).first().waitFor();
   await rows.nth(1).getByRole("button", { name: "Deliver once more" }).click();
@@ -85,6 +114,13 @@ export async function seeDeliveries(walk, page) {
   await dialog(page).getByRole("heading", { name: "What is sent" }).waitFor();
   await walk.album.take(page, "delivery");
   await page.keyboard.press("Escape");
+}
+
+async function openWebhook(page, address) {
+  await goTo(page, "Webhooks");
+  const rows = page.getByRole("table", { name: "Webhooks" }).getByRole("row");
+  await rows.filter({ hasText: address }).click();
+  await heading(page, address);
 }
 
 /** Ctrl-K finds a page by a word of it. */

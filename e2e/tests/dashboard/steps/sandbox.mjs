@@ -52,15 +52,24 @@ export async function snapshot(page) {
   await told(page, /napshot/);
 }
 
-/** Deletes a sandbox from the list. The dialog names what is lost. */
-export async function deleteByList(page, id) {
-  const row = page.locator(`[data-row="${id}"]`);
-  await row.getByRole("checkbox").check();
-  await page
-    .getByRole("toolbar", { name: "Selected sandboxes" })
-    .getByRole("button", { name: "Delete" })
-    .click();
+/** Pauses two sandboxes from the list, and deletes both. The dialog names what is lost. */
+export async function useBulkActions(walk, page, [id, other]) {
+  const rows = [id, other].map((one) => page.locator(`[data-row="${one}"]`));
+  const select = async () => {
+    for (const row of rows) await row.getByRole("checkbox").check();
+  };
+  const action = (name) =>
+    page
+      .getByRole("toolbar", { name: "Selected sandboxes" })
+      .getByRole("button", { name, exact: true })
+      .click();
+  await select();
+  await walk.album.take(page, "bulk");
+  await action("Pause");
+  for (const row of rows) await row.getByText("Paused", { exact: true }).waitFor();
+  await select();
+  await action("Delete");
   holds("the dialog names what is lost", (await dialog(page).getByRole("listitem").count()) > 0);
-  await dialog(page).getByRole("button", { name: "Delete 1 sandbox" }).click();
-  await row.waitFor({ state: "detached" });
+  await dialog(page).getByRole("button", { name: "Delete 2 sandboxes" }).click();
+  for (const row of rows) await row.waitFor({ state: "detached" });
 }
