@@ -77,7 +77,9 @@ impl Sso {
     /// Ends a login in the browser. Returns where it is sent, or the refusal.
     async fn end(&self, callback: &LoginCallback, cookie: &str) -> Result<Url, (u16, Value)> {
         let mut url = Url::parse(&format!("{}/v1/auth/oidc/callback", self.rig.url)).unwrap();
-        for (name, value) in [("state", &callback.state), ("code", &callback.code), ("iss", &callback.iss)] {
+        let LoginCallback { state, code, error, error_description, iss } = callback;
+        let told = [("error", error), ("error_description", error_description)];
+        for (name, value) in [("state", state), ("code", code), ("iss", iss)].into_iter().chain(told) {
             if let Some(value) = value {
                 url.query_pairs_mut().append_pair(name, value);
             }
