@@ -60,6 +60,7 @@ export function startEvents(queries: QueryClient, who: string): () => void {
   const stay = onSignOut(() => {
     stream.stop();
     setState("down");
+    void queries.cancelQueries();
   });
   document.addEventListener("visibilitychange", onVisibility);
   onVisibility();

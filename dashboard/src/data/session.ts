@@ -1,7 +1,13 @@
 /** Who is signed in. */
 
 import { AuthError, type models } from "@pandastack/sdk";
-import { type QueryClient, queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
+import {
+  onlineManager,
+  type QueryClient,
+  queryOptions,
+  useQuery,
+  useQueryClient,
+} from "@tanstack/react-query";
 import { client } from "./client";
 
 export type Me = models.Me;
@@ -171,8 +177,12 @@ export function useSessionChanged(): () => Promise<void> {
 export async function signOut(): Promise<void> {
   leave();
   tellTabs("leaving");
+  // Queries wait from here on: the server would refuse them.
+  onlineManager.setOnline(false);
   await client.auth.logout().catch((error: unknown) => {
-    if (!(error instanceof AuthError)) throw error;
+    if (error instanceof AuthError) return;
+    onlineManager.setOnline(true);
+    throw error;
   });
   markSignedIn(false);
   // The commands of this tab are no business of the next person.
