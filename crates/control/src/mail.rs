@@ -31,8 +31,8 @@ pub(crate) struct OutgoingMail {
     resets: Arc<Semaphore>,
 }
 
-/// Returns a link to choose a new password. Browsers do not send its secret, which is in the
-/// fragment.
+/// Returns a link to choose a new password. The secret is in the fragment (`#…`), because browsers
+/// do not send that part to a server.
 pub fn reset_link(base: &str, secret: &str) -> String {
     format!("{}/reset#{secret}", base.trim_end_matches('/'))
 }

@@ -59,7 +59,7 @@ enum Leak {
 /// The sandboxes that have a driver.
 pub type SandboxTable = Arc<Mutex<HashMap<SandboxId, SandboxEntry>>>;
 
-/// Audits run one after another: two at once would both report a leak, or repair it twice.
+/// Lock guard, held during an audit. Two audits at once would both report the same leak.
 pub type AuditTurn = tokio::sync::OwnedMutexGuard<()>;
 
 /// Result of one scan.
@@ -68,8 +68,8 @@ struct AuditScan {
     leaks: BTreeSet<Leak>,
 }
 
-/// Audits at the host's start, and then at an interval. `turn` is the turn of the first audit, so
-/// that an audit somebody asks for comes after it.
+/// Audits at the host's start, and then at an interval. The caller has already taken the lock for
+/// the first audit, so that an audit on request waits for it.
 pub async fn repeat(context: Arc<HostContext>, driven: SandboxTable, mut turn: AuditTurn) {
     let token = context.scope.token();
     loop {

@@ -177,7 +177,7 @@ export function useSessionChanged(): () => Promise<void> {
 export async function signOut(): Promise<void> {
   leave();
   tellTabs("leaving");
-  // Queries wait from here on: the server would refuse them.
+  // Pauses all queries: after the sign-out the server would answer them with 401.
   onlineManager.setOnline(false);
   await client.auth.logout().catch((error: unknown) => {
     if (error instanceof AuthError) return;

@@ -1,5 +1,5 @@
-//! Links that log a browser in once. The server prints one for its operator, and a user who is
-//! logged in on the command line can ask for one. The server stores only a hash, in memory.
+//! One-time sign-in links for a browser. `pandastack up` prints one for the operator, and
+//! `pandastack dashboard` makes one for the user. Only a hash of the secret is stored, in memory.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

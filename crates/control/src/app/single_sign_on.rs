@@ -23,7 +23,7 @@ use crate::{
 
 /// Characters of a SHA-256 in unpadded base64url.
 const CHALLENGE_CHARS: usize = 43;
-/// Longest reason of a refusal in an address. A provider can write a long one.
+/// Longest error text in a redirect address. The provider writes it, so it can be long.
 const REFUSAL_CHARS_MAX: usize = 300;
 
 /// A login that has begun in a browser.
@@ -158,7 +158,7 @@ impl Control {
     }
 }
 
-/// Returns the address of a page with the reason why the login was refused.
+/// Returns the redirect address with the reason of the refusal as its `error` parameter.
 fn refused(redirect: &str, fault: Fault) -> Result<Url, Fault> {
     tracing::info!(%fault, "a login at the identity provider was refused");
     let mut url = Url::parse(redirect).map_err(Fault::bug)?;
