@@ -108,8 +108,9 @@ async fn a_shell_in_a_window_has_its_size_its_signals_and_its_exit_code() {
     window.line("until [ \"$(stty size)\" = '22 77' ]; do sleep 0.1; done; echo resized-$((1+1))");
     window.until_line("resized-2").await;
 
-    // Ctrl-C is for the program in the sandbox, and only when it runs there.
-    window.line("echo sleeping; sleep 4321");
+    // Ctrl-C is for the program in the sandbox. The program itself says that it runs: a Ctrl-C that
+    // reaches bash between two commands of its line would not stop the second.
+    window.line("sh -c 'echo sleeping; exec sleep 4321'");
     window.until_line("sleeping").await;
     window.key("C-c");
     window.line("echo interrupted=$?");
