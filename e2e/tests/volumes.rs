@@ -13,10 +13,10 @@ use nix::{
 use pandastack_e2e::{PATIENCE, without_standby};
 use pandastack_host::HostSettings;
 use pandastack_model::{
-    ByteSize, Fault, FaultKind, LayerId, SandboxId, SandboxSpec, VolumeAccess, VolumeId, VolumeMount,
+    ByteSize, Fault, FaultKind, LayerId, SandboxId, SandboxOrigin, SandboxSpec, VolumeAccess, VolumeId, VolumeMount,
 };
 use pandastack_testbed::{Bed, spec, wait_for, with_bed};
-use pandastack_wire_fleet::{EnsureParams, ForkParams, HostPort, SandboxView};
+use pandastack_wire_fleet::{EnsureParams, ForkParams, HostPort, LayerHold, SandboxView, SealParams};
 
 const SIZE: ByteSize = ByteSize::mib(64);
 
@@ -334,16 +334,11 @@ async fn forks_read_what_their_parent_reads() {
             let (shared, own) = (volume(bed).await, volume(bed).await);
             let parent = create(bed, &[writer(shared, "/data"), writer(own, "/own")]).await.unwrap().id;
             said(bed, parent, "seq 50000 > /data/file").await;
-            let children = || vec![EnsureParams { id: SandboxId::random(), generation: 1, spec: spec("mini") }];
-            let fork = async |parent| {
-                bed.host.fork(ForkParams { parent, layer: LayerId::random(), children: children() }).await
-            };
-            let fault = fork(parent).await.unwrap_err();
-            assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
             bed.host.remove(parent).await.unwrap();
-            let parent = create(bed, &[reader(own, "/own"), reader(shared, "/data")]).await.unwrap().id;
-            let child = fork(parent).await.unwrap().children.remove(0).unwrap().id;
-            let grandchild = fork(child).await.unwrap().children.remove(0).unwrap().id;
+            let mounts = [reader(own, "/own"), reader(shared, "/data")];
+            let parent = create(bed, &mounts).await.unwrap().id;
+            let child = fork(bed, parent, &mounts).await;
+            let grandchild = fork(bed, child, &mounts).await;
             bed.host.remove(parent).await.unwrap();
             for id in [child, grandchild] {
                 // Bypasses the guest's cache and reads the machine's own disk.
@@ -355,6 +350,105 @@ async fn forks_read_what_their_parent_reads() {
         },
     )
     .await;
+}
+
+/// Writes a number past the guest's cache and reads it back, for ever. It ends if the disk has
+/// another number than its memory: then they were not sealed at one moment.
+const COUNTER: &str = r#"
+import mmap, os
+disk = os.open("/data/counter", os.O_RDWR | os.O_CREAT | os.O_DIRECT | os.O_SYNC)
+ours, theirs, number = mmap.mmap(-1, 4096), mmap.mmap(-1, 4096), 0
+while True:
+    number += 1
+    ours[:8] = number.to_bytes(8, "little")
+    os.pwritev(disk, [ours], 0)
+    os.preadv(disk, [theirs], 0)
+    if ours[:8] != theirs[:8]:
+        open("/data/wrong", "w").write(f"{number} {theirs[:8]}")
+        break
+"#;
+
+/// The counter goes on and never found a wrong number.
+const COUNTS: &str = "n=$(md5sum < /data/counter); for i in $(seq 200); do sleep 0.05; \
+    [ \"$(md5sum < /data/counter)\" = \"$n\" ] || break; done; [ $i -lt 200 ] && ls /data/wrong 2> /dev/null || echo fine";
+
+#[tokio::test]
+async fn a_fork_has_memory_and_volume_of_one_moment_and_lives_apart() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let own = volume(bed).await;
+            let parent = create(bed, &[writer(own, "/data")]).await.unwrap().id;
+            let start =
+                format!("cat > /data/counter.py << 'END'\n{COUNTER}\nEND\npython3 /data/counter.py > /dev/null 2>&1 &");
+            said(bed, parent, &start).await;
+            let mut children = Vec::new();
+            for number in 0..3 {
+                assert_eq!(said(bed, parent, COUNTS).await, "fine\n");
+                said(bed, parent, &format!("echo {number} > /data/number")).await;
+                let clone = VolumeId::random();
+                children.push((fork(bed, parent, &[writer(clone, "/data")]).await, clone));
+            }
+            said(bed, parent, "echo parent > /data/number").await;
+            for (number, (child, _)) in children.iter().enumerate() {
+                assert_eq!(said(bed, *child, COUNTS).await, "fine\n");
+                assert_eq!(said(bed, *child, "cat /data/number").await, format!("{number}\n"));
+                said(bed, *child, "echo child > /data/number; sync; echo 3 > /proc/sys/vm/drop_caches").await;
+            }
+            assert_eq!(said(bed, parent, COUNTS).await, "fine\n");
+            assert_eq!(said(bed, parent, "cat /data/number").await, "parent\n");
+            for (child, clone) in children {
+                assert_eq!(said(bed, child, "cat /data/number").await, "child\n");
+                bed.host.remove(child).await.unwrap();
+                is_whole(&volume_file(bed, clone));
+            }
+            bed.host.remove(parent).await.unwrap();
+            is_whole(&volume_file(bed, own));
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_snapshot_brings_the_volume_back_as_it_was() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let (own, layer) = (volume(bed).await, LayerId::random());
+            let id = create(bed, &[writer(own, "/data")]).await.unwrap().id;
+            // The second line is only in the guest's cache.
+            said(bed, id, "echo flushed > /data/file; sync; echo cached >> /data/file").await;
+            bed.host.seal(id, SealParams { layer, hold: LayerHold::Kept }).await.unwrap();
+            said(bed, id, "echo later >> /data/file; sync").await;
+            bed.host.remove(id).await.unwrap();
+            bed.host.remove_volume(own).await.unwrap();
+            for _ in 0..2 {
+                let clone = VolumeId::random();
+                let spec = SandboxSpec {
+                    origin: SandboxOrigin::Layer(layer),
+                    volumes: vec![writer(clone, "/data")],
+                    ..spec("mini")
+                };
+                let id = SandboxId::random();
+                bed.host.ensure(EnsureParams { id, generation: 1, spec }).await.unwrap();
+                assert_eq!(said(bed, id, "cat /data/file; echo mine >> /data/file").await, "flushed\ncached\n");
+                bed.host.remove(id).await.unwrap();
+                is_whole(&volume_file(bed, clone));
+                let id = create(bed, &[reader(clone, "/data")]).await.unwrap().id;
+                assert_eq!(said(bed, id, "cat /data/file").await, "flushed\ncached\nmine\n");
+            }
+        },
+    )
+    .await;
+}
+
+async fn fork(bed: &Bed, parent: SandboxId, volumes: &[VolumeMount]) -> SandboxId {
+    let spec = SandboxSpec { volumes: volumes.to_vec(), ..spec("mini") };
+    let children = vec![EnsureParams { id: SandboxId::random(), generation: 1, spec }];
+    let ask = ForkParams { parent, layer: LayerId::random(), children };
+    bed.host.fork(ask).await.unwrap().children.remove(0).unwrap().id
 }
 
 async fn volume(bed: &Bed) -> VolumeId {

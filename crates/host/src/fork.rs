@@ -10,14 +10,11 @@ use crate::Host;
 /// Seals the parent and creates the children.
 pub async fn fork(host: &Host, ask: ForkParams) -> Result<ForkOutcome, Fault> {
     let ForkParams { parent, layer, children } = ask;
-    // Children get their parent's read-only volumes; the seal refuses a parent that writes one.
-    // Read before the seal: after it the parent may be gone.
-    let volumes = host.context.volumes.mounts(parent).await?;
     let view = host.seal(parent, SealParams { layer, hold: LayerHold::Passing }).await?;
     let parallel = host.context.settings.fork_parallel.max(1);
     let born = stream::iter(children).map(|child| {
         let EnsureParams { id, generation, spec } = child;
-        let spec = SandboxSpec { origin: SandboxOrigin::Layer(layer), volumes: volumes.clone(), ..spec };
+        let spec = SandboxSpec { origin: SandboxOrigin::Layer(layer), ..spec };
         host.ensure(EnsureParams { id, generation, spec })
     });
     let children = born.buffered(parallel).collect().await;

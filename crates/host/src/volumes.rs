@@ -3,6 +3,7 @@
 //! a machine gets the file and removed after that machine is gone: no two machines write one file.
 //! A sleeping sandbox still uses its volumes.
 
+mod images;
 mod locks;
 mod plan;
 
@@ -17,11 +18,15 @@ use pandastack_kit::{Scope, ScopeError};
 use pandastack_layers::{VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VolumeCondition, VolumeStore, VolumeStoreError};
 use pandastack_model::{ByteSize, Fault, FaultKind, SandboxId, VolumeAccess, VolumeId, VolumeMount};
 use pandastack_vmm::{Machine, MachineError, SlotVolume, VolumeSlot};
-use pandastack_wire_fleet::{LayerHold, VolumeView};
+use pandastack_wire_fleet::VolumeView;
 use pandastack_wire_guest as wire;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use self::locks::{VolumeFile, VolumeLocks};
+pub use self::images::{SealedVolumes, VolumeImages, clones};
+use self::{
+    images::VolumeImage,
+    locks::{VolumeFile, VolumeLocks},
+};
 use crate::{
     guest::{self, GuestSession, LinkError},
     ledger::{ClaimOutcome, Ledger, LedgerError, VolumeUse},
@@ -103,6 +108,16 @@ impl HostVolumes {
         };
         let size = self.on_store("create a volume", make).await?;
         Ok(VolumeView { volume, size, users: self.users(volume).await? })
+    }
+
+    /// Makes a volume with the content of an image.
+    pub async fn make_from(&self, volume: VolumeId, image: PathBuf, room: VolumeSizePermit) -> Result<(), Fault> {
+        let make = move |store: &VolumeStore| {
+            // Held until the work ends, even if the caller leaves.
+            let _room = room;
+            store.make_from(volume, &image)
+        };
+        self.on_store("clone a volume", make).await
     }
 
     /// Grows a volume. Returns a `VolumeGrowth` if a sandbox may write it: its machine and guest
@@ -214,13 +229,6 @@ impl HostVolumes {
         Ok(self.claimed(self.on_store("check volumes", sized).await?))
     }
 
-    /// Lists the mounts of a sandbox. A child that gets its parent's read-only volumes, all of them
-    /// and in this order, has them in the same slots, where its memory expects them.
-    pub async fn mounts(&self, sandbox: SandboxId) -> Result<Vec<VolumeMount>, Fault> {
-        let uses = self.ledger.volume_uses(sandbox).await?;
-        Ok(uses.iter().map(VolumeUse::mount).collect())
-    }
-
     /// Records that a sandbox uses no volume any more. Its machine must be gone.
     pub async fn release(&self, sandbox: SandboxId) -> Result<(), Fault> {
         self.ledger.release_volumes(sandbox).await.map_err(Fault::from)
@@ -275,6 +283,21 @@ impl VolumeClaim {
     /// Whether the guest may write to a volume.
     pub fn writes(&self) -> bool {
         self.uses.iter().any(ClaimedVolume::is_written)
+    }
+
+    /// Returns the volumes that are sealed with the machine.
+    pub fn images(&self, wanted: SealedVolumes) -> VolumeImages {
+        let uses = self.uses.iter().filter(|used| match wanted {
+            SealedVolumes::None => false,
+            SealedVolumes::Written => used.is_written(),
+            SealedVolumes::All => true,
+        });
+        let image = |used: &ClaimedVolume| VolumeImage {
+            slot: used.by.slot,
+            path: used.by.path.clone(),
+            disk: used.disk.clone(),
+        };
+        VolumeImages::new(uses.map(image).collect())
     }
 
     /// Attaches the volumes to a paused machine.
@@ -353,26 +376,6 @@ async fn tell_size(machine: &dyn Machine, slot: VolumeSlot, disk: &VolumeFile) -
     Ok(size)
 }
 
-/// Refuses to copy a sandbox whose copies could not have its volumes: one that writes a volume,
-/// because the copies would write it too; and any for a kept layer, because its volumes may be gone
-/// when a sandbox starts from it.
-pub fn may_be_sealed(mounts: &[VolumeMount], hold: LayerHold) -> Result<(), Fault> {
-    let refused = |mount: &VolumeMount, why: &str| {
-        let text = format!("volume {} is attached at {}, and {why}", mount.volume, mount.path);
-        Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
-    };
-    let writes = mounts.iter().find(|mount| mount.access == VolumeAccess::ReadWrite);
-    match (writes, mounts.first(), hold) {
-        (Some(mount), _, _) => {
-            refused(mount, "a volume can have only one writer; fork or snapshot a sandbox without it")
-        }
-        (None, Some(mount), LayerHold::Kept) => {
-            refused(mount, "a snapshot cannot include volumes; use a sandbox without volumes")
-        }
-        (None, Some(_), LayerHold::Passing) | (None, None, _) => Ok(()),
-    }
-}
-
 fn for_guest(slot: VolumeSlot, path: &str, size: ByteSize) -> wire::VolumeDevice {
     let read_only = slot.access() == VolumeAccess::ReadOnly;
     wire::VolumeDevice { serial: slot.to_string(), path: path.to_owned(), read_only, size: size.get() }
@@ -440,7 +443,7 @@ fn store_fault(error: VolumeStoreError) -> Fault {
     use std::io::ErrorKind::{QuotaExceeded, StorageFull};
     match &error {
         VolumeStoreError::Missing { .. } => no_volume(),
-        VolumeStoreError::OtherSize { present, .. } => {
+        VolumeStoreError::OtherSize { present, .. } | VolumeStoreError::Exists { present, .. } => {
             Fault::new(FaultKind::Conflict, "volume.exists", format!("the volume already exists with {present}"))
         }
         VolumeStoreError::Shrink { present, .. } => {

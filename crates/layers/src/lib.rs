@@ -19,7 +19,7 @@ mod volumes;
 
 pub use digest::{DigestError, file_digest};
 pub use image::UnusedSpace;
-pub use manifest::{FORMAT, Manifest, ManifestError, StoredExecDefaults};
+pub use manifest::{FORMAT, FORMAT_WITH_VOLUMES, Manifest, ManifestError, SealedVolume, StoredExecDefaults};
 pub use store::{
     BootKit, Durability, Layer, LayerDraft, LayerOpenError, LayerSealError, LayerStore, TemplateLayer, copy_layer,
 };

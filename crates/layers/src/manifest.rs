@@ -7,8 +7,10 @@ use pandastack_model::{ByteSize, ExecDefaults, LayerId};
 use pandastack_vmm::{LinkState, MachineProfile};
 use serde::{Deserialize, Serialize};
 
-/// The manifest format that this build writes. It reads all formats since the first.
+/// The manifest format of a layer without volumes. This build reads all formats since the first.
 pub const FORMAT: u32 = 2;
+/// The manifest format of a layer with volumes. Older builds would start its machines without them.
+pub const FORMAT_WITH_VOLUMES: u32 = 3;
 
 /// The contents of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,10 +42,23 @@ pub struct Manifest {
     /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defaults: Option<StoredExecDefaults>,
+    /// Volumes that were sealed with the machine, at the same moment. Each sandbox from this layer
+    /// gets a clone of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<SealedVolume>,
     /// Absent for a layer sealed from a running machine: reading gigabytes would take too long
     /// there, and its files never left this host.
     #[serde(default)]
     pub digests: Option<LayerDigests>,
+}
+
+/// A volume of a sealed machine. Its image is a file of the layer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SealedVolume {
+    /// Name of the slot in which the sealed guest has it, such as `rw0`.
+    pub slot: String,
+    /// Where the guest was asked to mount it.
+    pub path: String,
 }
 
 /// Stored form of [`ExecDefaults`].
@@ -86,7 +101,7 @@ pub enum ManifestError {
     Read(#[source] io::Error),
     #[error("the manifest does not parse")]
     Parse(#[source] serde_json::Error),
-    #[error("manifest format {found} is not supported; this build reads formats up to {FORMAT}")]
+    #[error("manifest format {found} is not supported; this build reads formats up to {FORMAT_WITH_VOLUMES}")]
     Format { found: u64 },
 }
 
@@ -104,7 +119,7 @@ impl Manifest {
             format: u64,
         }
         let versioned: Versioned = serde_json::from_slice(bytes).map_err(ManifestError::Parse)?;
-        if versioned.format == 0 || versioned.format > u64::from(FORMAT) {
+        if versioned.format == 0 || versioned.format > u64::from(FORMAT_WITH_VOLUMES) {
             return Err(ManifestError::Format { found: versioned.format });
         }
         serde_json::from_slice(bytes).map_err(ManifestError::Parse)
@@ -146,9 +161,15 @@ mod tests {
     }
 
     #[test]
-    fn the_golden_reads_and_writes_the_same() {
-        let text = serde_json::to_string_pretty(&manifest()).unwrap();
-        assert_eq!(text, include_str!("../../../schema/layer-manifest-2.json").trim_end());
+    fn the_goldens_read_and_write_the_same() {
+        let goldens = [
+            include_str!("../../../schema/layer-manifest-2.json"),
+            include_str!("../../../schema/layer-manifest-3.json"),
+        ];
+        for golden in goldens {
+            let text = serde_json::to_string_pretty(&Manifest::parse(golden.as_bytes()).unwrap()).unwrap();
+            assert_eq!(text, golden.trim_end());
+        }
     }
 
     #[test]

@@ -168,6 +168,11 @@ impl LayerStore {
         self.root.join("layers").join(layer.to_string()).is_dir()
     }
 
+    /// Paths of a layer's files.
+    pub fn files(&self, layer: LayerId) -> LayerFiles {
+        LayerFiles::in_folder(&self.root.join("layers").join(layer.to_string()))
+    }
+
     /// Reads a layer's manifest without its contents.
     pub fn manifest(&self, layer: LayerId) -> Result<Manifest, LayerOpenError> {
         let folder = self.root.join("layers").join(layer.to_string());
@@ -365,10 +370,18 @@ fn flush(folder: &Path) -> io::Result<()> {
     std::thread::scope(|scope| {
         let mem = scope.spawn(|| sync("mem"));
         let rest = ["disk", "dev", "manifest.json"].into_iter().try_for_each(sync);
+        let rest = rest.and_then(|()| volume_images(folder)?.iter().try_for_each(|name| sync(name)));
         let mem = mem.join().unwrap_or_else(|_| Err(io::Error::other("the flush panicked")));
         rest.and(mem)
     })?;
     fs::File::open(folder)?.sync_all()
+}
+
+/// Names of the volume images in a layer's folder.
+fn volume_images(folder: &Path) -> io::Result<Vec<String>> {
+    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into_string().unwrap_or_default()));
+    let names: io::Result<Vec<String>> = names.collect();
+    Ok(names?.into_iter().filter(|name| name.starts_with("volume-")).collect())
 }
 
 /// Copies a layer's folder, sharing blocks if the file system supports it. The copy of a verified

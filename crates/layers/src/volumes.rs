@@ -17,7 +17,7 @@ use std::{
 };
 
 use pandastack_model::{ByteSize, VolumeId};
-use pandastack_sys::private;
+use pandastack_sys::{private, reflink::clone_or_copy};
 
 /// The smallest volume. Below it a journal would take most of the space.
 pub const VOLUME_BYTES_MIN: ByteSize = ByteSize::mib(16);
@@ -65,6 +65,8 @@ pub enum VolumeStoreError {
     Missing { volume: VolumeId },
     #[error("volume {volume} already exists with {present} instead of {wanted}")]
     OtherSize { volume: VolumeId, present: ByteSize, wanted: ByteSize },
+    #[error("volume {volume} already exists with {present}")]
+    Exists { volume: VolumeId, present: ByteSize },
     #[error("volume {volume} has {present} and cannot shrink to {wanted}")]
     Shrink { volume: VolumeId, present: ByteSize, wanted: ByteSize },
     #[error("mkfs.ext4: {reason}")]
@@ -104,10 +106,33 @@ impl VolumeStore {
             Err(VolumeStoreError::Missing { .. }) => {}
             Err(error) => return Err(error),
         }
+        self.make_with(volume, |disk| write_empty(disk, size)).map(|()| size)
+    }
+
+    /// Makes a volume with the content of an image, and shares its blocks if the file system can.
+    /// Fails if the volume exists: a machine whose memory fits the image would damage another one.
+    pub fn make_from(&self, volume: VolumeId, image: &Path) -> Result<(), VolumeStoreError> {
+        match self.size(volume) {
+            Err(VolumeStoreError::Missing { .. }) => {}
+            Ok(present) => return Err(VolumeStoreError::Exists { volume, present }),
+            Err(error) => return Err(error),
+        }
+        self.make_with(volume, |disk| {
+            clone_or_copy(image, disk).map_err(io("clone a volume"))?;
+            File::open(disk).and_then(|disk| disk.sync_all()).map_err(io("flush a volume to disk"))
+        })
+    }
+
+    /// Makes the folder of a volume, fills it, and moves it into place, durably.
+    fn make_with(
+        &self,
+        volume: VolumeId,
+        fill: impl FnOnce(&Path) -> Result<(), VolumeStoreError>,
+    ) -> Result<(), VolumeStoreError> {
         let draft = self.root.join(format!("making-{volume}"));
         let _ = fs::remove_dir_all(&draft);
         let made = fs::create_dir(&draft).map_err(io("create a volume's folder")).and_then(|()| {
-            write_empty(&draft.join("disk"), size)?;
+            fill(&draft.join("disk"))?;
             sync_folder(&draft)?;
             fs::rename(&draft, self.root.join(volume.to_string())).map_err(io("rename a volume's folder"))?;
             sync_folder(&self.root)
@@ -115,7 +140,7 @@ impl VolumeStore {
         if made.is_err() {
             let _ = fs::remove_dir_all(&draft);
         }
-        made.map(|()| size)
+        made
     }
 
     /// Returns the size of a volume.

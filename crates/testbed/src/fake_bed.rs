@@ -287,6 +287,11 @@ impl FakeHostState {
         seal_mini(&self.layers, &self.driver).await.expect("the template is baked");
     }
 
+    /// Folder of the volumes.
+    pub fn volumes(&self) -> PathBuf {
+        self.volume.root().join("volumes")
+    }
+
     /// Folder of layer drafts.
     pub fn staging(&self) -> PathBuf {
         self.volume.root().join("staging")

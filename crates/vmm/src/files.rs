@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::VolumeSlot;
+
 /// Paths of a layer's memory, disk and device state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerFiles {
@@ -14,11 +16,19 @@ pub struct LayerFiles {
     /// List of the parts of `mem` that the sealed guest had used, if known. A restore needs them
     /// first.
     pub hot: PathBuf,
+    /// Folder of the layer. It has an image for each volume that was sealed with the machine.
+    pub folder: PathBuf,
 }
 
 impl LayerFiles {
     /// The files of a layer in this folder.
     pub fn in_folder(folder: &Path) -> Self {
-        Self { mem: folder.join("mem"), disk: folder.join("disk"), dev: folder.join("dev"), hot: folder.join("hot") }
+        let [mem, disk, dev, hot] = ["mem", "disk", "dev", "hot"].map(|name| folder.join(name));
+        Self { mem, disk, dev, hot, folder: folder.to_owned() }
+    }
+
+    /// Image of the volume that was in a slot.
+    pub fn volume(&self, slot: VolumeSlot) -> PathBuf {
+        self.folder.join(format!("volume-{slot}"))
     }
 }

@@ -123,6 +123,7 @@ async fn in_berth(
         disk,
         boot_ms: boot.as_millis() as u64,
         defaults: Some(StoredExecDefaults::from(ask.defaults.clone())),
+        volumes: Vec::new(),
         digests: None,
     };
     let sealed = context.scope.block("seal", move || draft.seal(manifest)).await.map_err(Fault::bug)?;

@@ -232,6 +232,7 @@ async fn boot_and_seal(
             disk: recipe.disk,
             boot_ms: boot.as_millis() as u64,
             defaults: None,
+            volumes: Vec::new(),
             digests: None,
         };
         let layer = context.scope.block("seal", move || draft.seal(manifest)).await;

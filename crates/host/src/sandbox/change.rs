@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     ledger::{LedgerError, SandboxRecord},
-    volumes::{VolumeGrowth, may_be_sealed},
+    volumes::{SealedVolumes, VolumeGrowth},
 };
 
 /// Time limit for setting a guest's clock.
@@ -178,7 +178,6 @@ impl OwnedSandbox<'_> {
         defaults: Option<ExecDefaults>,
         since: Instant,
     ) -> Result<LayerView, Fault> {
-        may_be_sealed(&self.spec.volumes, ask.hold)?;
         if let Some(view) = self.sealed_before(ask).await? {
             return Ok(view);
         }
@@ -186,14 +185,16 @@ impl OwnedSandbox<'_> {
             self.wake_for(since).await?;
         }
         let SandboxForm::Living(living) = &self.body else { return Err(Fault::bug("nothing to seal")) };
-        let durability = match ask.hold {
-            LayerHold::Kept => Durability::Now,
-            LayerHold::Passing => Durability::Later,
+        let (durability, volumes) = match ask.hold {
+            // A volume that is only read may be gone when a sandbox starts from the layer.
+            LayerHold::Kept => (Durability::Now, SealedVolumes::All),
+            LayerHold::Passing => (Durability::Later, SealedVolumes::Written),
         };
         // Protected before it exists, so that it is not collected between its seal and its first
         // use.
         self.context.protect_layer(ask.layer);
-        let plan = SealPlan { layer: ask.layer, source: self.id, durability, then: AfterSeal::GoOn, defaults };
+        let then = AfterSeal::GoOn;
+        let plan = SealPlan { layer: ask.layer, source: self.id, durability, then, volumes, defaults };
         let sealed = seal(&self.context, living, plan).await;
         let SealOutcome { layer, pause, own } = match sealed {
             Ok(sealed) => sealed,
@@ -286,7 +287,8 @@ impl OwnedSandbox<'_> {
     async fn seal_for_sleep(&self, layer: LayerId, before: &SandboxState) -> Result<(), Fault> {
         let SandboxForm::Living(living) = &self.body else { return Err(Fault::bug("nothing to hibernate")) };
         let (durability, then) = (Durability::Now, AfterSeal::StayPaused);
-        let plan = SealPlan { layer, source: self.id, durability, then, defaults: None };
+        let volumes = SealedVolumes::None;
+        let plan = SealPlan { layer, source: self.id, durability, then, volumes, defaults: None };
         // A sleeping sandbox may be deleted without waking, so its writes must reach its volumes
         // now. A paused guest runs for this.
         living.claim.flush(&*living.machine, &living.session).await;

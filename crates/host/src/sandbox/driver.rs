@@ -7,7 +7,9 @@ use std::{
 };
 
 use pandastack_kit::trace::{self, TracePosition};
-use pandastack_model::{Egress, ExecDefaults, Fault, LayerId, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{
+    ByteSize, Egress, ExecDefaults, Fault, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, VolumeId,
+};
 use pandastack_vmm::{Machine, MachineState, Power};
 use pandastack_wire_fleet::{ChangeCause, HostEvent, IdlePolicy, LayerView, RemovedBy, SandboxView, SealParams};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -24,7 +26,7 @@ use super::{
 use crate::{
     guest::GuestSession,
     ledger::{BilledSize, LedgerError, SandboxRecord},
-    volumes::VolumeGrowth,
+    volumes::{self, VolumeGrowth},
 };
 
 /// Divides the launch deadline into the time limit for reaching a living guest again, and that
@@ -228,13 +230,23 @@ impl OwnedSandbox<'_> {
 
     async fn create(&mut self, generation: u64) -> Result<(), Fault> {
         self.context.ledger.wanted(self.id, generation, &self.spec).await?;
-        let claim = match self.context.volumes.claim(self.id, &self.spec.volumes).await {
-            Ok(claim) => claim,
-            Err(fault) => {
-                self.forget().await;
-                return Err(fault);
+        let mut clones = Vec::new();
+        let created = self.create_with(&mut clones).await;
+        if created.is_err() {
+            self.forget().await;
+            for volume in clones {
+                if let Err(fault) = self.context.volumes.remove(volume).await {
+                    tracing::error!(sandbox = %self.id, %volume, %fault, "could not remove the clone of a volume");
+                }
             }
-        };
+        }
+        created
+    }
+
+    /// Creates the sandbox. `clones` receives the volumes that were made for it.
+    async fn create_with(&mut self, clones: &mut Vec<VolumeId>) -> Result<(), Fault> {
+        self.clone_volumes(clones).await?;
+        let claim = self.context.volumes.claim(self.id, &self.spec.volumes).await?;
         let (id, spec, given_up) = (self.id, &self.spec, &self.given_up.token());
         let wanted = LaunchTarget { id, spec, claim: &claim, given_up, no_return: false.into() };
         let launched = launch::create(&self.context, &self.standby, &wanted).await;
@@ -242,14 +254,27 @@ impl OwnedSandbox<'_> {
             Ok(living) => living,
             Err(error) => {
                 tracing::info!(sandbox = %self.id, %error, "could not launch a sandbox");
-                self.forget().await;
                 return Err(launch_fault(error, &self.spec));
             }
         };
         if let Err((living, fault)) = self.record_and_publish(living, "sandbox runs").await {
             living.undo.unwind().await;
-            self.forget().await;
             return Err(fault);
+        }
+        Ok(())
+    }
+
+    /// Makes clones of the volumes that were sealed with the sandbox's layer.
+    async fn clone_volumes(&self, clones: &mut Vec<VolumeId>) -> Result<(), Fault> {
+        let SandboxOrigin::Layer(layer) = self.spec.origin else { return Ok(()) };
+        // A layer that cannot be read is reported by the launch.
+        let Ok(manifest) = self.context.layers.manifest(layer) else { return Ok(()) };
+        for used in volumes::clones(&manifest, &self.spec.volumes)? {
+            let image = self.context.layers.files(layer).volume(used.slot);
+            let size = std::fs::metadata(&image).map_err(Fault::bug)?.len();
+            let room = self.context.admit_volume(used.volume, ByteSize::new(size)).await?;
+            self.context.volumes.make_from(used.volume, image, room).await?;
+            clones.push(used.volume);
         }
         Ok(())
     }

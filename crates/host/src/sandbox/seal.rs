@@ -1,14 +1,15 @@
-//! Seals a machine into a layer: device state, changed memory and disk, all of one moment. The
-//! guest need not cooperate, so it cannot prevent a seal. Unchanged memory is shared with the layer
-//! below, not copied.
+//! Seals a machine into a layer: device state, changed memory, disk and volumes, all of one moment.
+//! The guest need not cooperate, so it cannot prevent a seal. Unchanged memory is shared with the
+//! layer below, not copied.
 //!
 //! ```text
 //! beforehand   record the layer, clone the memory file, allocate a buffer for changed memory,
-//!              write the disk's pending data out, open a spare link
-//! paused       device state | changed memory | clone of the disk        side by side
+//!              write the pending data of disk and volumes out, open a spare link
+//! paused       device state | changed memory | clones of disk and volumes        side by side
 //! afterwards   resume, write the changed memory over the clone, move the layer into the store
 //! ```
-//! A sandbox that falls asleep stays paused until everything has reached the disk.
+//! A sandbox that falls asleep stays paused until everything has reached the disk. It keeps its
+//! volumes, so they are not part of its layer.
 
 use std::{
     fs, io,
@@ -18,14 +19,19 @@ use std::{
 };
 
 use pandastack_kit::ScopeError;
-use pandastack_layers::{Durability, FORMAT, Layer, LayerDraft, Manifest, StoredExecDefaults, hot};
+use pandastack_layers::{
+    Durability, FORMAT, FORMAT_WITH_VOLUMES, Layer, LayerDraft, Manifest, StoredExecDefaults, hot,
+};
 use pandastack_model::{ByteSize, ExecDefaults, LayerId, SandboxId};
 use pandastack_sys::{pagemap::buffer, reflink::clone_or_copy};
 use pandastack_vmm::{LayerFiles, LinkState, Machine, MachineError, MemoryDelta};
 use pandastack_wire_guest::GENERATION;
 
 use super::{held::HeldMemoryPermit, living::LivingMachine, prepare::HostContext};
-use crate::ledger::LedgerError;
+use crate::{
+    ledger::LedgerError,
+    volumes::{SealedVolumes, VolumeImages},
+};
 
 /// Maximum attempts to resume a machine, or to pause it again.
 const TELLS_MAX: usize = 3;
@@ -40,6 +46,7 @@ pub struct SealPlan {
     pub source: SandboxId,
     pub durability: Durability,
     pub then: AfterSeal,
+    pub volumes: SealedVolumes,
     /// Exec defaults of the new layer. `None` keeps those of the layer below.
     pub defaults: Option<ExecDefaults>,
 }
@@ -110,6 +117,8 @@ async fn draft_and_take(
     plan: SealPlan,
 ) -> Result<SealOutcome, SealError> {
     let (store, base, disk) = (context.layers.clone(), living.layer.files.mem.clone(), living.disk.clone());
+    let images = living.claim.images(plan.volumes);
+    let pending = images.clone();
     let (id, durability) = (plan.layer, plan.durability);
     let used = living.machine.memory_use(&base).await?;
     check_room(context, used.changed)?;
@@ -128,6 +137,7 @@ async fn draft_and_take(
         // the guest still runs.
         let written = fs::File::open(&disk).and_then(|disk| disk.sync_data());
         written.map_err(|cause| SealError::Io { action: "flush the disk", cause })?;
+        pending.write_out().map_err(|cause| SealError::Io { action: "flush a volume", cause })?;
         Ok((draft, buffer(room)))
     });
     let begun = Instant::now();
@@ -141,7 +151,10 @@ async fn draft_and_take(
     let drafted = begun.elapsed();
     let started = Instant::now();
     let taken = match living.machine.pause().await {
-        Ok(()) => take(context, living, draft.files(), permit.as_ref().map(|permit| (room, permit.most()))).await,
+        Ok(()) => {
+            let room = permit.as_ref().map(|permit| (room, permit.most()));
+            take(context, living, (draft.files(), images.clone()), room).await
+        }
         Err(error) => Err(error.into()),
     };
     let pause = match (plan.then, &taken) {
@@ -152,7 +165,7 @@ async fn draft_and_take(
     let CapturedState { held, own, link } = taken?;
     pause?;
     let pause = started.elapsed();
-    let manifest = manifest_of(living, &plan, link);
+    let manifest = manifest_of(living, &plan, link, &images);
     let finished = context.scope.block("finish layer", move || -> Result<Layer, SealError> {
         let _permit = permit;
         if let Some(delta) = held {
@@ -222,16 +235,24 @@ struct CapturedState {
 async fn take(
     context: &Arc<HostContext>,
     living: &LivingMachine,
-    files: LayerFiles,
+    (files, images): (LayerFiles, VolumeImages),
     room: Option<(Vec<u8>, ByteSize)>,
 ) -> Result<CapturedState, SealError> {
     let link = living.spare.state();
     let (disk, clone) = (living.disk.clone(), files.disk.clone());
     let cloning = context.scope.block("clone disk", move || copied("clone the disk", &disk, &clone));
+    let (volumes, kept) = (files.clone(), context.scope.clone());
+    let cloning_volumes = async move {
+        // No volume grows meanwhile.
+        let turns = images.turns().await;
+        kept.block("clone volumes", move || images.clone_into(&volumes, turns)).await
+    };
     let memory = memory(&*living.machine, &living.layer.files.mem, &files.mem, room);
-    let (devices, memory, disk) = tokio::join!(living.machine.save_devices(&files.dev), memory, cloning);
+    let devices = living.machine.save_devices(&files.dev);
+    let (devices, memory, disk, volumes) = tokio::join!(devices, memory, cloning, cloning_volumes);
     devices?;
     disk??;
+    volumes?.map_err(|cause| SealError::Io { action: "clone a volume", cause })?;
     let (held, own) = memory?;
     Ok(CapturedState { held, own, link })
 }
@@ -252,10 +273,11 @@ async fn memory(
     Ok((None, machine.save_memory(base, copy).await?))
 }
 
-fn manifest_of(living: &LivingMachine, plan: &SealPlan, link: Option<LinkState>) -> Manifest {
+fn manifest_of(living: &LivingMachine, plan: &SealPlan, link: Option<LinkState>, images: &VolumeImages) -> Manifest {
     let below = &living.layer.manifest;
+    let volumes = images.sealed();
     Manifest {
-        format: FORMAT,
+        format: if volumes.is_empty() { FORMAT } else { FORMAT_WITH_VOLUMES },
         layer: plan.layer,
         origin: format!("sandbox {}", plan.source),
         parent: Some(below.layer),
@@ -269,6 +291,7 @@ fn manifest_of(living: &LivingMachine, plan: &SealPlan, link: Option<LinkState>)
         disk: below.disk,
         boot_ms: below.boot_ms,
         defaults: plan.defaults.clone().map(StoredExecDefaults::from).or_else(|| below.defaults.clone()),
+        volumes,
         digests: None,
     }
 }

@@ -100,3 +100,19 @@ fn an_unfinished_journal_is_noticed() {
     assert!(Command::new("debugfs").args(debugfs).arg(store.file(volume)).output().unwrap().status.success());
     assert_eq!(store.condition(volume).unwrap(), VolumeCondition::Unfinished);
 }
+
+#[test]
+fn a_volume_from_an_image_has_its_content_and_never_replaces_another() {
+    let (folder, store) = store();
+    let (source, clone) = (VolumeId::random(), VolumeId::random());
+    store.make(source, VOLUME_BYTES_MIN).unwrap();
+    let image = folder.path().join("image");
+    fs::copy(store.file(source), &image).unwrap();
+    store.make_from(clone, &image).unwrap();
+    assert_eq!(fs::read(store.file(clone)).unwrap(), fs::read(&image).unwrap());
+    assert_eq!(store.size(clone).unwrap(), VOLUME_BYTES_MIN);
+    let again = store.make_from(source, &image).unwrap_err();
+    assert!(matches!(again, VolumeStoreError::Exists { volume, .. } if volume == source), "{again}");
+    store.make_from(VolumeId::random(), &folder.path().join("missing")).unwrap_err();
+    assert_eq!(store.list().len(), 2, "nothing is left of a failure");
+}

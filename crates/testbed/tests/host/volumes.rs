@@ -1,8 +1,12 @@
 //! Volumes on fake machines: which sandbox gets them, what a failure of each step leaves, and what
 //! the machine and its guest receive.
 
+use std::{fs::File, os::unix::fs::FileExt, path::PathBuf};
+
 use pandastack_host::HostSettings;
-use pandastack_model::{ByteSize, Fault, FaultKind, LayerId, SandboxId, VolumeAccess, VolumeId, VolumeMount};
+use pandastack_model::{
+    ByteSize, Fault, FaultKind, LayerId, SandboxId, SandboxOrigin, SandboxSpec, VolumeAccess, VolumeId, VolumeMount,
+};
 use pandastack_testbed::{FakeBed, FakeHostState, spec, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{EnsureParams, ForkParams, HostPort, LayerHold, SealParams, VolumeView};
@@ -316,37 +320,173 @@ async fn a_paused_sandbox_learns_of_growth_when_it_goes_on() {
     .await;
 }
 
+/// Starts a sandbox from a layer.
+async fn restore(bed: &FakeBed, layer: LayerId, volumes: Vec<VolumeMount>) -> Result<SandboxId, Fault> {
+    let id = SandboxId::random();
+    let spec = SandboxSpec { origin: SandboxOrigin::Layer(layer), volumes, ..spec("mini") };
+    bed.host.ensure(EnsureParams { id, generation: 1, spec }).await.map(|_| id)
+}
+
+async fn fork(bed: &FakeBed, parent: SandboxId, volumes: Vec<VolumeMount>) -> Result<SandboxId, Fault> {
+    let child = SandboxId::random();
+    let children = vec![EnsureParams { id: child, generation: 1, spec: SandboxSpec { volumes, ..spec("mini") } }];
+    let mut forked = bed.host.fork(ForkParams { parent, layer: LayerId::random(), children }).await?;
+    forked.children.remove(0).map(|_| child)
+}
+
+/// The file of a volume of this size.
+fn disk(bed: &FakeBed, volume: VolumeId) -> PathBuf {
+    bed.volumes().join(volume.to_string()).join("disk")
+}
+
+/// Writes a mark into a volume, where the file system is not.
+fn mark(bed: &FakeBed, volume: VolumeId, text: &str) {
+    let file = File::options().write(true).open(disk(bed, volume)).unwrap();
+    file.write_all_at(text.as_bytes(), SIZE.get() - 64).unwrap();
+}
+
+fn marked(bed: &FakeBed, volume: VolumeId) -> String {
+    let mut bytes = [0; 64];
+    File::open(disk(bed, volume)).unwrap().read_exact_at(&mut bytes, SIZE.get() - 64).unwrap();
+    String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
+}
+
 #[tokio::test]
-async fn children_read_what_their_parent_reads_and_nobody_copies_a_writer() {
+async fn children_read_what_their_parent_reads() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        let (own, shared) = (volume(bed).await, volume(bed).await);
-        let (writing, reading, child) = (SandboxId::random(), SandboxId::random(), SandboxId::random());
-        bed.ensure_with(writing, vec![mount(own, "/data", VolumeAccess::ReadWrite)]).await.unwrap();
-        bed.ensure_with(reading, vec![mount(shared, "/models", VolumeAccess::ReadOnly)]).await.unwrap();
-        let fork_of = |parent, child| {
-            let children = vec![EnsureParams { id: child, generation: 1, spec: spec("mini") }];
-            bed.host.fork(ForkParams { parent, layer: LayerId::random(), children })
-        };
-        let fault = fork_of(writing, child).await.unwrap_err();
-        assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
-        for id in [writing, reading] {
-            let kept = SealParams { layer: LayerId::random(), hold: LayerHold::Kept };
-            let fault = bed.host.seal(id, kept).await.unwrap_err();
-            assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
-        }
-        let forked = fork_of(reading, child).await.unwrap();
-        assert!(forked.children[0].is_ok(), "{forked:?}");
+        let (shared, reading) = (volume(bed).await, SandboxId::random());
+        let mounts = vec![mount(shared, "/models", VolumeAccess::ReadOnly)];
+        bed.ensure_with(reading, mounts.clone()).await.unwrap();
+        let child = fork(bed, reading, mounts.clone()).await.unwrap();
         let mut both = vec![reading, child];
         both.sort();
         assert_eq!(users(bed, shared).await, both);
-        let grandchild = SandboxId::random();
-        assert!(fork_of(child, grandchild).await.unwrap().children[0].is_ok());
+        let grandchild = fork(bed, child, mounts).await.unwrap();
         assert_eq!(users(bed, shared).await.len(), 3);
-        for id in [writing, reading, child, grandchild] {
+        for id in [reading, child, grandchild] {
             bed.host.remove(id).await.unwrap();
         }
-        assert_eq!((users(bed, shared).await, users(bed, own).await), (vec![], vec![]));
-        assert_eq!(bed.host.audit().await.unwrap().volumes, 2);
+        is_free(bed, shared).await;
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_child_gets_a_clone_of_what_its_parent_writes() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (own, shared, parent) = (volume(bed).await, volume(bed).await, SandboxId::random());
+        let mounts = |writes| {
+            vec![mount(shared, "/models", VolumeAccess::ReadOnly), mount(writes, "/data", VolumeAccess::ReadWrite)]
+        };
+        bed.ensure_with(parent, mounts(own)).await.unwrap();
+        mark(bed, own, "before the fork");
+        let clone = VolumeId::random();
+        let child = fork(bed, parent, mounts(clone)).await.unwrap();
+        assert_eq!(marked(bed, clone), "before the fork");
+        assert_eq!((users(bed, own).await, users(bed, clone).await), (vec![parent], vec![child]));
+        assert_eq!(users(bed, shared).await.len(), 2, "what is only read is shared");
+        mark(bed, clone, "the child");
+        mark(bed, own, "the parent");
+        assert_eq!((marked(bed, own), marked(bed, clone)), ("the parent".to_owned(), "the child".to_owned()));
+        for id in [parent, child] {
+            bed.host.remove(id).await.unwrap();
+        }
+        assert_eq!(marked(bed, clone), "the child", "a clone outlives its sandbox like every volume");
+        for volume in [own, shared, clone] {
+            bed.host.remove_volume(volume).await.unwrap();
+        }
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_kept_layer_has_all_volumes_as_they_were() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (own, shared, parent, layer) =
+            (volume(bed).await, volume(bed).await, SandboxId::random(), LayerId::random());
+        let mounts = |reads, writes| {
+            vec![mount(reads, "/models", VolumeAccess::ReadOnly), mount(writes, "/data", VolumeAccess::ReadWrite)]
+        };
+        mark(bed, shared, "a model");
+        bed.ensure_with(parent, mounts(shared, own)).await.unwrap();
+        mark(bed, own, "at the snapshot");
+        bed.host.seal(parent, SealParams { layer, hold: LayerHold::Kept }).await.unwrap();
+        mark(bed, own, "later");
+        bed.host.remove(parent).await.unwrap();
+        for volume in [own, shared] {
+            bed.host.remove_volume(volume).await.unwrap();
+        }
+        let mut made = Vec::new();
+        for _ in 0..2 {
+            let (reads, writes) = (VolumeId::random(), VolumeId::random());
+            let id = restore(bed, layer, mounts(reads, writes)).await.unwrap();
+            assert_eq!((marked(bed, reads), marked(bed, writes)), ("a model".into(), "at the snapshot".into()));
+            mark(bed, writes, "its own");
+            made.push((id, [reads, writes]));
+        }
+        for (id, volumes) in made {
+            bed.host.remove(id).await.unwrap();
+            for volume in volumes {
+                bed.host.remove_volume(volume).await.unwrap();
+            }
+        }
+        bed.host.release(layer).await.unwrap();
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+/// The memory of the layer would write to another volume than its own.
+#[tokio::test]
+async fn a_layer_with_volumes_starts_only_with_clones_of_them() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (own, other, parent, layer) =
+            (volume(bed).await, volume(bed).await, SandboxId::random(), LayerId::random());
+        let data = |volume| vec![mount(volume, "/data", VolumeAccess::ReadWrite)];
+        bed.ensure_with(parent, data(own)).await.unwrap();
+        bed.host.seal(parent, SealParams { layer, hold: LayerHold::Kept }).await.unwrap();
+        let elsewhere = vec![mount(VolumeId::random(), "/elsewhere", VolumeAccess::ReadWrite)];
+        let reader = vec![mount(VolumeId::random(), "/data", VolumeAccess::ReadOnly)];
+        for (volumes, code) in [
+            (Vec::new(), "volume.missing"),
+            (elsewhere, "volume.missing"),
+            (reader, "volume.missing"),
+            (data(own), "volume.exists"),
+            (data(other), "volume.exists"),
+        ] {
+            assert_eq!(restore(bed, layer, volumes).await.unwrap_err().code, code);
+        }
+        bed.host.remove(parent).await.unwrap();
+        bed.host.release(layer).await.unwrap();
+        assert_eq!(bed.host.volumes().await.unwrap().len(), 2, "nothing was made");
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn whichever_step_of_a_fork_fails_no_clone_is_left_and_the_parent_goes_on() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (own, parent) = (volume(bed).await, SandboxId::random());
+        bed.ensure_with(parent, vec![mount(own, "/data", VolumeAccess::ReadWrite)]).await.unwrap();
+        for step in [DriverCall::Restore, DriverCall::Attach] {
+            for trouble in [FaultEffect::Fail, FaultEffect::Die] {
+                bed.driver.faults().plan(FaultedCalls::Nth(step, 1), trouble);
+                let clone = vec![mount(VolumeId::random(), "/data", VolumeAccess::ReadWrite)];
+                fork(bed, parent, clone).await.unwrap_err();
+                assert_eq!(
+                    bed.host.volumes().await.unwrap(),
+                    [VolumeView { volume: own, size: SIZE, users: vec![parent] }],
+                    "{step:?} {trouble:?}"
+                );
+                assert_eq!(bed.run(parent, "echo here").await.unwrap().0, "here\n");
+            }
+        }
+        bed.driver.faults().clear();
+        bed.host.remove(parent).await.unwrap();
+        is_free(bed, own).await;
         bed.is_idle().await;
     })
     .await;
