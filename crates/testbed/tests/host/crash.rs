@@ -10,7 +10,7 @@ use std::{
 };
 
 use pandastack_host::{HostSettings, ShutdownMode};
-use pandastack_model::{LayerId, MachineId, SandboxId, SandboxState};
+use pandastack_model::{ByteSize, LayerId, MachineId, SandboxId, SandboxState, VolumeAccess, VolumeId, VolumeMount};
 use pandastack_sys::cgroup::{CgroupHierarchy, CgroupLimits};
 use pandastack_testbed::{FakeBed, FakeHostState, spec, wait_for};
 use pandastack_vmm::{MachineLimits, group_of};
@@ -64,7 +64,11 @@ enum Cut {
 struct Scene {
     operation: Operation,
     id: SandboxId,
+    /// What the sandbox writes, if it is to be copied.
+    volume: VolumeId,
     children: Vec<SandboxId>,
+    /// The volumes that the children get.
+    clones: Vec<VolumeId>,
     layer: LayerId,
     finished: bool,
 }
@@ -87,10 +91,18 @@ pub(crate) async fn host(ground: &Arc<FakeHostState>) -> FakeBed {
 }
 
 async fn noted(bed: &FakeBed) -> SandboxId {
+    noted_with(bed, Vec::new()).await
+}
+
+async fn noted_with(bed: &FakeBed, volumes: Vec<VolumeMount>) -> SandboxId {
     let id = SandboxId::random();
-    bed.ensure(id).await.unwrap();
+    bed.ensure_with(id, volumes).await.unwrap();
     bed.put(id, "/note", "kept").await.unwrap();
     id
+}
+
+fn at_data(volume: VolumeId) -> Vec<VolumeMount> {
+    vec![VolumeMount { volume, path: "/data".to_owned(), access: VolumeAccess::ReadWrite }]
 }
 
 /// Ends a host without a shutdown. Its blocking calls run to their end, as a system call would.
@@ -168,14 +180,20 @@ impl World {
 }
 
 async fn prepare(bed: &FakeBed, operation: Operation) -> Scene {
+    let volume = VolumeId::random();
     let id = match operation {
         Operation::Create => SandboxId::random(),
+        Operation::Fork | Operation::Seal => {
+            bed.host.make_volume(volume, ByteSize::mib(16)).await.unwrap();
+            noted_with(bed, at_data(volume)).await
+        }
         _ => noted(bed).await,
     };
     if matches!(operation, Operation::Wake | Operation::RemoveSleeper) {
         bed.host.sleep(id).await.unwrap();
     }
-    Scene { operation, id, children: fork_of(id, 2).1, layer: LayerId::random(), finished: false }
+    let (children, clones) = (fork_of(id, 2).1, [(); 2].map(|()| VolumeId::random()).to_vec());
+    Scene { operation, id, volume, children, clones, layer: LayerId::random(), finished: false }
 }
 
 /// Returns whether the operation ended before the cut.
@@ -210,8 +228,9 @@ impl Scene {
             Operation::Create => bed.ensure(self.id).await.map(drop),
             Operation::Fork => {
                 let (mut ask, _) = fork_of(self.id, self.children.len());
-                for (child, id) in ask.children.iter_mut().zip(&self.children) {
+                for (child, (id, clone)) in ask.children.iter_mut().zip(self.children.iter().zip(&self.clones)) {
                     child.id = *id;
+                    child.spec.volumes = at_data(*clone);
                 }
                 bed.host.fork(ask).await.map(drop)
             }
@@ -229,7 +248,7 @@ impl Scene {
     /// Checks that the operation is finished or never started, and removes its sandbox.
     async fn check(self, bed: &FakeBed) {
         use SandboxState::{Asleep, Paused, Running};
-        let Scene { operation, id, children, layer, finished } = self;
+        let Scene { operation, id, volume, children, clones, layer, finished } = self;
         let state = bed.state(id).await;
         let allowed: &[Option<SandboxState>] = match (operation, finished) {
             (Operation::Create, false) => &[None, Some(Running)],
@@ -254,15 +273,18 @@ impl Scene {
             assert_eq!(bed.text(id, "/note").await.unwrap(), "kept", "{operation:?}");
         }
         if operation == Operation::Fork {
-            for child in children {
+            for (child, clone) in children.into_iter().zip(clones) {
                 match bed.state(child).await {
                     None => assert!(!finished, "a child that was born is gone"),
                     Some(state) => {
                         assert_eq!(state, Running);
                         assert_eq!(bed.text(child, "/note").await.unwrap(), "kept");
+                        bed.host.remove_volume(clone).await.expect_err("the child uses its clone");
                         bed.host.remove(child).await.unwrap();
                     }
                 }
+                // Whoever asked for the fork knows its clones, and removes those of no child.
+                bed.host.remove_volume(clone).await.unwrap();
             }
         }
         if operation == Operation::Seal {
@@ -271,6 +293,8 @@ impl Scene {
         }
         bed.host.remove(id).await.unwrap();
         assert_eq!(bed.state(id).await, None);
+        bed.host.remove_volume(volume).await.unwrap();
+        assert_eq!(bed.host.volumes().await.unwrap(), [], "{operation:?}");
     }
 }
 
