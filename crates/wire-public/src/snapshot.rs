@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Memory and disk of a sandbox at one moment. It outlives the sandbox.
+use crate::VolumeAttachment;
+
+/// Memory, disk and volumes of a sandbox at one moment. It outlives the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Snapshot {
@@ -14,6 +16,9 @@ pub struct Snapshot {
     pub created_at: String,
     #[serde(default)]
     pub workspace: String,
+    /// The volumes in it. A sandbox from the snapshot gets copies of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<VolumeAttachment>,
 }
 
 /// A list of snapshots.

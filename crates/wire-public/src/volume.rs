@@ -23,6 +23,10 @@ pub struct Volume {
     /// The sandboxes that use the volume, including sleeping ones.
     #[serde(default)]
     pub attached_to: Vec<String>,
+    /// The sandbox that the volume was copied for, by a fork or from a snapshot. The volume is
+    /// deleted with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox_id: Option<String>,
 }
 
 /// Creates a volume.

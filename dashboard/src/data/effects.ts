@@ -67,7 +67,7 @@ export function cacheEffects(event: WorkspaceEvent): CacheEffects {
   }
   if (kind === "sandbox.forked") {
     const children = ids(payload["children"]);
-    return { reload: children, stale: [keys.quotas, ...(id ? [keys.tree(id)] : [])] };
+    return { reload: children, stale: [keys.quotas, keys.volumes, ...(id ? [keys.tree(id)] : [])] };
   }
   if (kind === "fork_tree.promoted") {
     const removed = ids(payload["deleted"]);

@@ -86,12 +86,13 @@ export const volumesQuery = queryOptions({
   queryKey: keys.volumes,
   queryFn: async ({ signal }): Promise<models.Volume[]> =>
     (await client.volumes.list({ signal })).map(
-      ({ name, size_mb, size_bytes, created_at, attached_to }) => ({
+      ({ name, size_mb, size_bytes, created_at, attached_to, sandbox_id }) => ({
         name,
         size_mb,
         size_bytes,
         created_at,
         attached_to,
+        ...(sandbox_id === undefined ? {} : { sandbox_id }),
       }),
     ),
   staleTime: LIVE_MS,

@@ -17,6 +17,8 @@ export interface VolumeInfo {
   size_bytes?: number;
   /** The sandboxes that use the volume, also sleeping ones. */
   attached_to?: string[];
+  /** The sandbox that it was copied for, by a fork or from a snapshot. It is deleted with it. */
+  sandbox_id?: string | undefined;
 }
 
 /** A volume of a new sandbox. */
@@ -51,6 +53,7 @@ export class Volume implements VolumeInfo {
   size_bytes: number;
   readonly created_at: string;
   attached_to: string[];
+  readonly sandbox_id: string | undefined;
   readonly #client: Client;
 
   constructor(info: models.Volume, client: Client) {
@@ -59,6 +62,7 @@ export class Volume implements VolumeInfo {
     this.size_bytes = info.size_bytes ?? info.size_mb * 1024 * 1024;
     this.created_at = info.created_at ?? "";
     this.attached_to = info.attached_to ?? [];
+    this.sandbox_id = info.sandbox_id ?? undefined;
     this.#client = client;
   }
 

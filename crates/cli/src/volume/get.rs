@@ -22,6 +22,8 @@ pub async fn get(args: GetVolumeArgs, global: &GlobalArgs) -> anyhow::Result<Exi
     }
     let mut rows =
         vec![vec!["size".to_owned(), format!("{} MiB", volume.size_mb)], vec!["created".to_owned(), volume.created_at]];
+    let owner = volume.sandbox_id.map(|id| format!("sandbox {id}, with which it is deleted"));
+    rows.extend(owner.map(|owner| vec!["belongs to".to_owned(), owner]));
     rows.extend(volume.attached_to.into_iter().map(|user| vec!["used by".to_owned(), user]));
     output::table(&["name", &volume.name], &rows)?;
     Ok(ExitCode::SUCCESS)

@@ -52,7 +52,9 @@ impl Control {
                 self.host.remove(id).await?;
                 let now_ns = self.clock.now_ns();
                 let since_ns = now_ns.saturating_sub(DELETED_REMEMBERED.as_nanos() as u64);
-                Ok(self.store.delete_sandbox(id, (now_ns, since_ns), Some("request")).await?)
+                self.store.delete_sandbox(id, (now_ns, since_ns), Some("request")).await?;
+                self.remove_abandoned_volumes().await;
+                Ok(())
             }
             ResourceKind::Snapshot => self.give_up(id.parse::<LayerId>().map_err(Fault::bug)?).await,
             ResourceKind::Volume => self.remove_volume_disk(id.parse::<VolumeId>().map_err(Fault::bug)?).await,

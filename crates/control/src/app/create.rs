@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use pandastack_billing::PlanLimits;
 use pandastack_door::SANDBOX_ATTRIBUTE;
 use pandastack_kit::trace;
 use pandastack_model::{Fault, FaultKind, Owner, SandboxId, SandboxState};
@@ -11,13 +12,16 @@ use pandastack_wire_fleet::{Caller, EnsureParams, SandboxView, WorkspaceId};
 use pandastack_wire_public::{CreateSandboxSpec, SandboxSource};
 use tokio::time::{Instant, timeout_at};
 
-use super::quotas::{check_ttl, refused};
+use super::{
+    quotas::{check_ttl, refused},
+    volumes::fresh_volume_ids,
+};
 use crate::{
     Control,
     boots::BootRecord,
     limits::{CREATE_MAX, START_WAIT_MAX},
     plan,
-    store::{Intent, MachineSize, ResourceKind, SandboxesAdded, StartReport},
+    store::{Intent, MachineSize, PlannedSandbox, ResourceKind, SandboxesAdded, StartReport},
 };
 
 /// Delay between two tries to forget a failed create.
@@ -37,21 +41,20 @@ impl Control {
         let limits = self.admitted_limits(&caller.workspace).await?;
         check_ttl(&limits, wanted.ttl_seconds)?;
         let view = self.view(&caller, &wanted).await?;
+        let sealed = view.snapshot.as_ref().map_or(0, |snapshot| snapshot.volumes.len());
         let ask = plan::PlacementRequest {
             id: SandboxId::random(),
+            volume_ids: fresh_volume_ids(sealed),
             workspace: caller.workspace.clone(),
             created_at_ns: self.clock.now_ns(),
             wanted,
         };
-        let mut intent = plan::place(&view, ask)?;
-        intent.spec.owner = self.owner(&caller.workspace).await?;
-        trace::note(SANDBOX_ATTRIBUTE, intent.id);
-        self.note_made(&caller, ResourceKind::Sandbox, &[intent.id.to_string()]).await?;
-        match self.store.commit(&caller, std::slice::from_ref(&intent), &limits).await? {
-            SandboxesAdded::Yes => {}
-            SandboxesAdded::Full => return Err(plan::full()),
-            SandboxesAdded::Refused(refusal) => return Err(refused(refusal)),
-        }
+        let mut planned = plan::place(&view, ask)?;
+        planned.intent.spec.owner = self.owner(&caller.workspace).await?;
+        trace::note(SANDBOX_ATTRIBUTE, planned.intent.id);
+        self.note_made(&caller, ResourceKind::Sandbox, &[planned.intent.id.to_string()]).await?;
+        self.commit(&caller, std::slice::from_ref(&planned), &limits).await?;
+        let mut intent = planned.intent;
         match self.bring_up(&intent).await {
             Ok(seen) => {
                 (intent.size, intent.observed, intent.state) =
@@ -66,6 +69,26 @@ impl Control {
                 self.usage.meters.created(None);
                 self.undo_create(intent.id).await;
                 Err(fault)
+            }
+        }
+    }
+
+    /// Records sandboxes that are about to be made, with the volumes that are copied for them.
+    pub(super) async fn commit(
+        &self,
+        caller: &Caller,
+        planned: &[PlannedSandbox],
+        limits: &PlanLimits,
+    ) -> Result<(), Fault> {
+        let copies: Vec<_> = planned.iter().flat_map(|planned| &planned.copies).collect();
+        let _gate = self.admit_copies(&caller.workspace, &copies).await?;
+        match self.store.commit(caller, planned, limits).await? {
+            SandboxesAdded::Yes => Ok(()),
+            SandboxesAdded::Full => Err(plan::full()),
+            SandboxesAdded::Refused(refusal) => Err(refused(refusal)),
+            SandboxesAdded::NameTaken(name) => {
+                let text = format!("a copy of a volume would be called {name}, which exists already; try again");
+                Err(Fault::new(FaultKind::Conflict, "volume.exists", text))
             }
         }
     }
@@ -152,6 +175,7 @@ impl Control {
             tracing::error!(sandbox = %id, %error, "could not delete the row of a failed create; trying again");
             self.forget_later(id);
         }
+        self.remove_abandoned_volumes().await;
     }
 
     /// Forgets a failed create as soon as the database is writable again. Otherwise the sandbox

@@ -25,6 +25,7 @@ impl Control {
         self.store.mark_deleting(id).await?;
         self.host.remove(id).await?;
         self.store.delete_sandbox(id, (now_ns, since_ns), Some("request")).await?;
+        self.remove_abandoned_volumes().await;
         tracing::info!(sandbox = %id, "sandbox deleted");
         Ok(())
     }

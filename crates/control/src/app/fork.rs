@@ -9,13 +9,13 @@ use pandastack_wire_public::ForkSpec;
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::quotas::refused;
+use super::volumes::fresh_volume_ids;
 use crate::{
     Control,
     events::SandboxEvent,
     limits::{FORK_MAX, START_WAIT_MAX},
     plan,
-    store::{Intent, MachineSize, ResourceKind, SandboxesAdded, StartReport},
+    store::{Intent, MachineSize, ResourceKind, StartReport},
     workspace_events::WorkspaceChange,
 };
 
@@ -95,13 +95,17 @@ impl Control {
         wish: ForkSpec,
         family: ForkGrouping,
     ) -> Result<ForkResult, Fault> {
+        let parent = self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?;
+        let volume_count = parent.spec.volumes.len();
         let view = plan::ForkState {
-            parent: self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?,
+            volumes: self.volumes_named(&caller.workspace, &parent.volume_names).await?,
+            parent,
             sandboxes: self.store.count(&caller.workspace).await?,
             sandboxes_max: self.settings.sandboxes_max,
         };
         let ask = plan::ForkPlanRequest {
             ids: (0..wish.count).map(|_| SandboxId::random()).collect(),
+            volume_ids: (0..wish.count).map(|_| fresh_volume_ids(volume_count)).collect(),
             wish,
             layer: LayerId::random(),
             tree: (family == ForkGrouping::Tree).then(|| format!("tree_{}", random_hex::<16>())),
@@ -110,14 +114,11 @@ impl Control {
         let mut children = plan::fork(&view, &ask)?;
         let limits = self.admitted_limits(&caller.workspace).await?;
         let owner = self.owner(&caller.workspace).await?;
-        children.iter_mut().for_each(|child| child.spec.owner = owner.clone());
-        let ids: Vec<_> = children.iter().map(|child| child.id.to_string()).collect();
+        children.iter_mut().for_each(|child| child.intent.spec.owner = owner.clone());
+        let ids: Vec<_> = children.iter().map(|child| child.intent.id.to_string()).collect();
         self.note_made(caller, ResourceKind::Sandbox, &ids).await?;
-        match self.store.commit(caller, &children, &limits).await? {
-            SandboxesAdded::Yes => {}
-            SandboxesAdded::Full => return Err(plan::full()),
-            SandboxesAdded::Refused(refusal) => return Err(refused(refusal)),
-        }
+        self.commit(caller, &children, &limits).await?;
+        let children = children.into_iter().map(|child| child.intent).collect();
         let forks = ForkResult {
             parent: id,
             layer: ask.layer,

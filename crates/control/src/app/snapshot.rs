@@ -1,22 +1,23 @@
 //! Makes and deletes snapshots. The row is written before the layer and removed after it. So the
 //! next start finds the row of an interrupted operation and releases the layer.
 
-use pandastack_model::{ByteSize, Fault, FaultKind, LayerId, SandboxId};
+use pandastack_model::{ByteSize, Fault, FaultKind, LayerId, SandboxId, VolumeAccess};
 use pandastack_wire_fleet::{Caller, LayerHold, SealParams};
 
+use super::no_volume;
 use crate::{
     Control,
     limits::{SNAPSHOT_MAX, SNAPSHOTS_PER_WORKSPACE_MAX},
-    store::{Intent, ResourceKind, SandboxesAdded, SnapshotRow, StoreError},
+    store::{Intent, ResourceKind, SandboxesAdded, SealedMount, SnapshotRow, StoreError},
 };
 
 impl Control {
-    /// Saves a sandbox's memory and disk as they are now. The sandbox continues.
+    /// Saves a sandbox's memory, disk and volumes as they are now. The sandbox continues.
     pub(crate) async fn snapshot(&self, caller: &Caller, id: SandboxId) -> Result<SnapshotRow, Fault> {
         self.need_host()?;
         self.reachable(caller, id).await?;
         let intent = self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?;
-        without_volumes(&intent)?;
+        let volumes = self.sealed_mounts(&intent).await?;
         let snapshot = SnapshotRow {
             layer: LayerId::random(),
             workspace: intent.workspace,
@@ -25,10 +26,22 @@ impl Control {
             size: intent.size,
             own: ByteSize::new(0),
             created_at_ns: self.clock.now_ns(),
+            volumes,
         };
         self.note_made(caller, ResourceKind::Snapshot, &[snapshot.layer.to_string()]).await?;
         let control = self.clone();
         self.in_time("snapshot", SNAPSHOT_MAX, async move { control.keep(snapshot).await }).await
+    }
+
+    /// Describes the volumes of a sandbox, which become part of its snapshot.
+    async fn sealed_mounts(&self, intent: &Intent) -> Result<Vec<SealedMount>, Fault> {
+        let rows = self.volumes_named(&intent.workspace, &intent.volume_names).await?;
+        let mounts = intent.spec.volumes.iter().zip(&intent.volume_names).map(|(mount, name)| {
+            let row = rows.iter().find(|row| row.id == mount.volume).ok_or_else(|| no_volume(name))?;
+            let read_only = mount.access == VolumeAccess::ReadOnly;
+            Ok(SealedMount { name: name.clone(), path: mount.path.clone(), read_only, size: row.size })
+        });
+        mounts.collect()
     }
 
     async fn keep(&self, mut snapshot: SnapshotRow) -> Result<SnapshotRow, Fault> {
@@ -77,18 +90,4 @@ impl Control {
 /// The fault for a snapshot that does not exist or belongs to another workspace.
 pub fn no_snapshot() -> Fault {
     Fault::new(FaultKind::Missing, "snapshot.not_found", "snapshot not found")
-}
-
-/// Refuses a sandbox with volumes. A layer contains the guest's cached view of a volume, but the
-/// volume changes later, so a restore would damage it.
-fn without_volumes(intent: &Intent) -> Result<(), Fault> {
-    match intent.volume_names.first() {
-        None => Ok(()),
-        Some(name) => {
-            let text = format!(
-                "volume {name} is attached, and a snapshot cannot include volumes; use a sandbox without volumes"
-            );
-            Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
-        }
-    }
 }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use pandastack_model::{ByteSize, Fault, FaultKind, ShareRefusal, VOLUMES_OVERCOMMIT, VolumeId, admit_share};
 use pandastack_wire_fleet::{Caller, VolumeView, WorkspaceId};
 use pandastack_wire_public::VolumeName;
+use tokio::sync::OwnedMutexGuard;
 
 use crate::{
     Control,
@@ -34,6 +35,7 @@ impl Control {
             name: name.to_string(),
             size,
             created_at_ns: self.clock.now_ns(),
+            sandbox: None,
         };
         self.note_made(caller, ResourceKind::Volume, &[volume.id.to_string()]).await?;
         let (control, caller) = (self.clone(), caller.clone());
@@ -53,10 +55,7 @@ impl Control {
                 let text = format!("volume {} already exists", volume.name);
                 return Err(Fault::new(FaultKind::Conflict, "volume.exists", text));
             }
-            VolumeAdded::Full => {
-                let text = "max volumes reached; delete one that is no longer needed";
-                return Err(Fault::new(FaultKind::Quota, "quota.volumes", text));
-            }
+            VolumeAdded::Full => return Err(too_many_volumes()),
         }
         match self.host.make_volume(volume.id, volume.size).await {
             Ok(seen) => {
@@ -71,6 +70,54 @@ impl Control {
                 }
                 Err(fault)
             }
+        }
+    }
+
+    /// Finds volumes by their names. A missing one is left out.
+    pub(super) async fn volumes_named(
+        &self,
+        workspace: &WorkspaceId,
+        names: &[String],
+    ) -> Result<Vec<VolumeRow>, Fault> {
+        let mut volumes = Vec::with_capacity(names.len());
+        for name in names {
+            volumes.extend(self.store.find_volume(workspace, name).await?);
+        }
+        Ok(volumes)
+    }
+
+    /// Checks that copies of volumes fit the limit and the share of a workspace. The lock is held
+    /// until they are recorded.
+    pub(super) async fn admit_copies(
+        &self,
+        workspace: &WorkspaceId,
+        copies: &[&VolumeRow],
+    ) -> Result<Option<OwnedMutexGuard<()>>, Fault> {
+        if copies.is_empty() {
+            return Ok(None);
+        }
+        let gate = self.locks.volumes.clone().lock_owned().await;
+        let held = self.store.list_volumes(workspace).await?.len() + copies.len();
+        if held as u64 > VOLUMES_PER_WORKSPACE_MAX {
+            return Err(too_many_volumes());
+        }
+        let bytes = copies.iter().map(|copy| copy.size.get()).sum();
+        self.admit_bytes(workspace, ByteSize::new(bytes)).await?;
+        Ok(Some(gate))
+    }
+
+    /// Removes the volumes that were copied for sandboxes that are gone. If the host fails, the
+    /// next delete tries again.
+    pub(crate) async fn remove_abandoned_volumes(&self) {
+        let removed = async {
+            for volume in self.store.abandoned_volumes().await? {
+                self.remove_volume_disk(volume).await?;
+                tracing::info!(%volume, "removed the volume of a deleted sandbox");
+            }
+            Ok::<(), Fault>(())
+        };
+        if let Err(fault) = removed.await {
+            tracing::warn!(%fault, "could not remove a volume of a deleted sandbox yet");
         }
     }
 
@@ -153,6 +200,15 @@ impl Control {
     async fn seen_volumes(&self) -> Result<HashMap<VolumeId, VolumeView>, Fault> {
         Ok(self.host.volumes().await?.into_iter().map(|view| (view.volume, view)).collect())
     }
+}
+
+/// Chooses ids for volumes.
+pub(super) fn fresh_volume_ids(count: usize) -> Vec<VolumeId> {
+    (0..count).map(|_| VolumeId::random()).collect()
+}
+
+fn too_many_volumes() -> Fault {
+    Fault::new(FaultKind::Quota, "quota.volumes", "max volumes reached; delete one that is no longer needed")
 }
 
 /// The fault for a volume that does not exist or belongs to another workspace.

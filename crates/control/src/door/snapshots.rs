@@ -7,7 +7,7 @@ use axum::{
 };
 use pandastack_door::http::{Answer, SandboxPath, query_value};
 use pandastack_model::{Fault, LayerId};
-use pandastack_wire_public::{Snapshot, SnapshotList, rfc3339};
+use pandastack_wire_public::{Snapshot, SnapshotList, VolumeAttachment, rfc3339};
 
 use super::caller::Authenticated;
 use crate::{Control, app::no_snapshot, store};
@@ -58,7 +58,7 @@ pub async fn delete(
 
 fn render(snapshot: store::SnapshotRow) -> Snapshot {
     let id = snapshot.id();
-    let store::SnapshotRow { layer: _, workspace, sandbox, template, size: _, own, created_at_ns } = snapshot;
+    let store::SnapshotRow { layer: _, workspace, sandbox, template, size: _, own, created_at_ns, volumes } = snapshot;
     Snapshot {
         id,
         sandbox_id: sandbox.to_string(),
@@ -66,5 +66,11 @@ fn render(snapshot: store::SnapshotRow) -> Snapshot {
         size_bytes: own.get(),
         created_at: rfc3339(created_at_ns),
         workspace: workspace.0,
+        volumes: volumes.into_iter().map(attachment).collect(),
     }
+}
+
+fn attachment(sealed: store::SealedMount) -> VolumeAttachment {
+    let store::SealedMount { name, path, read_only, size: _ } = sealed;
+    VolumeAttachment { name, read_only: Some(read_only), mount_path: Some(path) }
 }

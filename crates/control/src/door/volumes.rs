@@ -75,6 +75,7 @@ fn render(seen: VolumeStatus) -> Volume {
         size_mb: size.as_mib(),
         size_bytes: size.get(),
         created_at: rfc3339(volume.created_at_ns),
+        sandbox_id: volume.sandbox.map(|sandbox| sandbox.to_string()),
         attached_to: seen.map(|seen| seen.users.iter().map(ToString::to_string).collect()).unwrap_or_default(),
     }
 }

@@ -37,7 +37,10 @@ pub async fn compare(control: &Control) -> Result<(), StoreError> {
                 Ok(()) => delete_sandbox(control, id, Some("request")).await?,
                 Err(fault) => tracing::warn!(sandbox = %id, %fault, "could not finish an interrupted delete"),
             },
-            (SandboxState::Creating, None) => control.store.forget(id).await?,
+            (SandboxState::Creating, None) => {
+                control.store.forget(id).await?;
+                control.remove_abandoned_volumes().await;
+            }
             (_, None) => {
                 control.store.mark_failed(id, GONE, control.clock.now_ns()).await?;
                 control.tell(id, EventKind::RecoveredOrphan, json!({ "reason": GONE })).await?;

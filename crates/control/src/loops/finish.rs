@@ -28,7 +28,8 @@ pub async fn finish(control: &Control) -> Result<(), StoreError> {
     for (volume, unfinished) in control.store.unfinished_volumes().await? {
         match (unfinished, control.remove_volume_disk(volume.id).await) {
             (_, Ok(())) => {}
-            (UnfinishedOperation::Delete, Err(fault)) if fault.code == ATTACHED => {
+            // The volume of a deleted sandbox that the host still has goes after that sandbox.
+            (UnfinishedOperation::Delete, Err(fault)) if fault.code == ATTACHED && volume.sandbox.is_none() => {
                 control.store.show_volume(volume.id, volume.size, control.clock.now_ns()).await?;
             }
             (UnfinishedOperation::Make | UnfinishedOperation::Delete, Err(fault)) => {

@@ -132,5 +132,7 @@ pub(super) async fn delete_sandbox(
 ) -> Result<(), StoreError> {
     let now_ns = control.clock.now_ns();
     let since_ns = now_ns.saturating_sub(DELETED_REMEMBERED.as_nanos() as u64);
-    control.store.delete_sandbox(id, (now_ns, since_ns), reason).await
+    control.store.delete_sandbox(id, (now_ns, since_ns), reason).await?;
+    control.remove_abandoned_volumes().await;
+    Ok(())
 }

@@ -3,19 +3,27 @@
 use std::collections::BTreeMap;
 
 use pandastack_model::{
-    Fault, FaultKind, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, VolumeAccess, VolumeMount,
+    Fault, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, VolumeAccess, VolumeId, VolumeMount,
 };
 use pandastack_wire_public::{
     ForkSpec,
     metadata::{FORK_INDEX, FORK_PARENT_ID, FORK_TREE_ID, FORK_TREE_ROLE, FORKED_FROM},
 };
 
-use super::full;
-use crate::store::{IdleLimit, Intent, Lineage, StartReport};
+use super::{
+    copies::{CopiedMount, CopyTarget},
+    full,
+};
+use crate::{
+    app::no_volume,
+    store::{IdleLimit, Intent, Lineage, PlannedSandbox, SealedMount, StartReport, VolumeRow},
+};
 
 /// Input of the decision: the current state.
 pub struct ForkState {
     pub parent: Intent,
+    /// The volumes of the parent.
+    pub volumes: Vec<VolumeRow>,
     pub sandboxes: u64,
     pub sandboxes_max: u64,
 }
@@ -25,6 +33,8 @@ pub struct ForkPlanRequest {
     pub wish: ForkSpec,
     /// One id for each child.
     pub ids: Vec<SandboxId>,
+    /// For each child one id for each volume of the parent.
+    pub volume_ids: Vec<Vec<VolumeId>>,
     pub layer: LayerId,
     /// The id of the tree, if the children form one.
     pub tree: Option<String>,
@@ -32,17 +42,21 @@ pub struct ForkPlanRequest {
 }
 
 /// Returns the children to commit, ordered by index, or the reason for a refusal.
-pub fn fork(view: &ForkState, ask: &ForkPlanRequest) -> Result<Vec<Intent>, Fault> {
+pub fn fork(view: &ForkState, ask: &ForkPlanRequest) -> Result<Vec<PlannedSandbox>, Fault> {
     assert_eq!(ask.ids.len(), ask.wish.count, "one id for each child");
+    assert_eq!(ask.volume_ids.len(), ask.wish.count, "volume ids for each child");
     if view.sandboxes + ask.ids.len() as u64 > view.sandboxes_max {
         return Err(full());
     }
-    let mounts = shared_volumes(&view.parent)?;
-    let child = |(index, id): (usize, &SandboxId)| one(view, ask, index, *id, &mounts);
-    Ok(ask.ids.iter().enumerate().map(child).collect())
+    let child = |(index, id): (usize, &SandboxId)| {
+        let volumes = child_volumes(view, ask, index)?;
+        let copies = volumes.copies.clone();
+        Ok(PlannedSandbox { intent: one(view, ask, index, *id, volumes), copies })
+    };
+    ask.ids.iter().enumerate().map(child).collect()
 }
 
-fn one(view: &ForkState, ask: &ForkPlanRequest, index: usize, id: SandboxId, mounts: &[VolumeMount]) -> Intent {
+fn one(view: &ForkState, ask: &ForkPlanRequest, index: usize, id: SandboxId, volumes: ChildVolumes) -> Intent {
     let parent = &view.parent;
     let kept = IdleLimit { ttl_seconds: parent.spec.ttl_seconds, persistent: parent.spec.persistent };
     // Branches that are never promoted must end by themselves, even if the parent is persistent.
@@ -64,9 +78,9 @@ fn one(view: &ForkState, ask: &ForkPlanRequest, index: usize, id: SandboxId, mou
             env: parent.spec.env.clone(),
             egress: parent.spec.egress.clone(),
             bandwidth_mbps: parent.spec.bandwidth_mbps,
-            volumes: mounts.to_vec(),
+            volumes: volumes.mounts,
         },
-        volume_names: parent.volume_names.clone(),
+        volume_names: volumes.names,
         from_snapshot: None,
         lineage: Lineage {
             parent: Some(parent.id),
@@ -95,25 +109,39 @@ fn metadata(parent: SandboxId, ask: &ForkPlanRequest, index: usize) -> BTreeMap<
     metadata
 }
 
-/// Children share the volumes that the parent only reads. A volume has only one writer, so a parent
-/// that writes to one cannot be forked.
-fn shared_volumes(parent: &Intent) -> Result<Vec<VolumeMount>, Fault> {
-    let written = parent.spec.volumes.iter().zip(&parent.volume_names);
-    match written.into_iter().find(|(mount, _)| mount.access == VolumeAccess::ReadWrite) {
-        None => Ok(parent.spec.volumes.clone()),
-        Some((_, name)) => {
-            let text = format!(
-                "volume {name} is attached read-write, which only one sandbox can do at a time; attach it read-only \
-                 to fork"
-            );
-            Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
+/// The volumes of a child, in the order of its parent.
+#[derive(Default)]
+struct ChildVolumes {
+    mounts: Vec<VolumeMount>,
+    names: Vec<String>,
+    copies: Vec<VolumeRow>,
+}
+
+/// A child shares the volumes that its parent only reads, and gets copies of those that it writes.
+fn child_volumes(view: &ForkState, ask: &ForkPlanRequest, index: usize) -> Result<ChildVolumes, Fault> {
+    let parent = &view.parent;
+    let target = CopyTarget { sandbox: ask.ids[index], workspace: &parent.workspace, created_at_ns: ask.created_at_ns };
+    let mut volumes = ChildVolumes::default();
+    let mounts = parent.spec.volumes.iter().zip(&parent.volume_names).zip(&ask.volume_ids[index]);
+    for ((mount, name), id) in mounts {
+        if mount.access == VolumeAccess::ReadOnly {
+            volumes.mounts.push(mount.clone());
+            volumes.names.push(name.clone());
+            continue;
         }
+        let known = view.volumes.iter().find(|volume| volume.id == mount.volume).ok_or_else(|| no_volume(name))?;
+        let sealed = SealedMount { name: name.clone(), path: mount.path.clone(), read_only: false, size: known.size };
+        let CopiedMount { mount, row } = target.copy(&sealed, *id);
+        volumes.mounts.push(mount);
+        volumes.names.push(row.name.clone());
+        volumes.copies.push(row);
     }
+    Ok(volumes)
 }
 
 #[cfg(test)]
 mod tests {
-    use pandastack_model::{Egress, VolumeId};
+    use pandastack_model::{ByteSize, Egress, FaultKind};
     use pandastack_wire_fleet::WorkspaceId;
 
     use super::*;
@@ -145,11 +173,29 @@ mod tests {
     }
 
     fn plan(parent: &Intent, count: usize, explore_ttl: Option<u64>, sandboxes: u64) -> Result<Vec<Intent>, Fault> {
-        let view = ForkState { parent: parent.clone(), sandboxes, sandboxes_max: 10 };
+        Ok(plan_all(parent, count, explore_ttl, sandboxes)?.into_iter().map(|planned| planned.intent).collect())
+    }
+
+    fn plan_all(
+        parent: &Intent,
+        count: usize,
+        explore_ttl: Option<u64>,
+        sandboxes: u64,
+    ) -> Result<Vec<PlannedSandbox>, Fault> {
+        let volumes = parent.spec.volumes.iter().zip(&parent.volume_names).map(|(mount, name)| VolumeRow {
+            id: mount.volume,
+            workspace: parent.workspace.clone(),
+            name: name.clone(),
+            size: ByteSize::gib(2),
+            created_at_ns: 1,
+            sandbox: None,
+        });
+        let view = ForkState { parent: parent.clone(), volumes: volumes.collect(), sandboxes, sandboxes_max: 10 };
         let metadata = [("mine".to_owned(), "1".to_owned())].into();
         let ask = ForkPlanRequest {
             wish: ForkSpec { count, metadata, explore_ttl },
             ids: (0..count).map(|_| SandboxId::random()).collect(),
+            volume_ids: (0..count).map(|_| parent.spec.volumes.iter().map(|_| VolumeId::random()).collect()).collect(),
             layer: LayerId::random(),
             tree: Some("t".into()),
             created_at_ns: 100,
@@ -197,12 +243,21 @@ mod tests {
     }
 
     #[test]
-    fn only_readers_of_volumes_are_copied() {
+    fn children_share_what_is_read_and_get_copies_of_what_is_written() {
         let mut parent = parent();
-        let mount = VolumeMount { volume: VolumeId::random(), path: "/mnt/v".into(), access: VolumeAccess::ReadOnly };
-        (parent.spec.volumes, parent.volume_names) = (vec![mount], vec!["v".into()]);
-        assert_eq!(plan(&parent, 1, None, 0).unwrap()[0].spec.volumes, parent.spec.volumes);
-        parent.spec.volumes[0].access = VolumeAccess::ReadWrite;
-        assert_eq!(plan(&parent, 1, None, 0).unwrap_err().code, "volume.attached");
+        let mount = |path: &str, access| VolumeMount { volume: VolumeId::random(), path: path.into(), access };
+        parent.spec.volumes = vec![mount("/mnt/r", VolumeAccess::ReadOnly), mount("/mnt/w", VolumeAccess::ReadWrite)];
+        parent.volume_names = vec!["r".into(), "w".into()];
+        let children = plan_all(&parent, 2, None, 0).unwrap();
+        for PlannedSandbox { intent, copies } in &children {
+            let [read, written] = &intent.spec.volumes[..] else { panic!("{:?}", intent.spec.volumes) };
+            assert_eq!(read, &parent.spec.volumes[0]);
+            assert_eq!((written.path.as_str(), written.access), ("/mnt/w", VolumeAccess::ReadWrite));
+            let [copy] = &copies[..] else { panic!("{copies:?}") };
+            assert_eq!((copy.id, copy.sandbox, copy.size), (written.volume, Some(intent.id), ByteSize::gib(2)));
+            assert_eq!(intent.volume_names, ["r".to_owned(), copy.name.clone()]);
+        }
+        let ids = |planned: &PlannedSandbox| planned.copies[0].id;
+        assert!(ids(&children[0]) != ids(&children[1]) && ids(&children[0]) != parent.spec.volumes[1].volume);
     }
 }

@@ -1,5 +1,6 @@
 //! Pure decisions over a view of the state: no clock, no I/O.
 
+mod copies;
 mod family;
 mod fork;
 mod place;

@@ -1,14 +1,16 @@
 //! Decides whether a sandbox may be created, and returns its intent.
 
 use pandastack_model::{
-    Fault, FaultKind, GuestPort, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, TemplateName, VolumeMount,
+    Fault, FaultKind, GuestPort, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, TemplateName, VolumeId,
+    VolumeMount,
 };
 use pandastack_wire_fleet::{TemplateView, WorkspaceId};
 use pandastack_wire_public::{CreateSandboxSpec, MountSpec, SandboxSource, declared_key, is_hidden};
 
+use super::copies::{CopiedMount, CopyTarget};
 use crate::{
     app::{no_snapshot, no_volume},
-    store::{Intent, Lineage, MachineSize, SnapshotRow, StartReport, TemplateRow, VolumeRow},
+    store::{Intent, Lineage, MachineSize, PlannedSandbox, SnapshotRow, StartReport, TemplateRow, VolumeRow},
 };
 
 /// Label of the ports that a template declares.
@@ -33,6 +35,8 @@ pub struct PlacementState {
 /// The request and its workspace, with the id and the time already chosen.
 pub struct PlacementRequest {
     pub id: SandboxId,
+    /// One id for each volume in the snapshot.
+    pub volume_ids: Vec<VolumeId>,
     pub workspace: WorkspaceId,
     pub created_at_ns: u64,
     pub wanted: CreateSandboxSpec,
@@ -47,8 +51,8 @@ struct SandboxStart {
 }
 
 /// Returns the intent to commit, or the reason for a refusal.
-pub fn place(view: &PlacementState, ask: PlacementRequest) -> Result<Intent, Fault> {
-    let PlacementRequest { id, workspace, created_at_ns, wanted } = ask;
+pub fn place(view: &PlacementState, ask: PlacementRequest) -> Result<PlannedSandbox, Fault> {
+    let PlacementRequest { id, volume_ids, workspace, created_at_ns, wanted } = ask;
     let CreateSandboxSpec { start, ttl_seconds, persistent, mut metadata, env, egress, bandwidth_mbps, volumes } =
         wanted;
     let SandboxStart { template, origin, size, from_snapshot } = begin(view, start)?;
@@ -57,12 +61,19 @@ pub fn place(view: &PlacementState, ask: PlacementRequest) -> Result<Intent, Fau
         let declared = ports.filter(|port| !is_hidden(*port)).map(|port| (declared_key(port), EXPOSED.to_owned()));
         metadata.extend(declared);
     }
-    let (volumes, volume_names) = attach(view, volumes)?;
+    let (asked, asked_names) = attach(view, volumes)?;
+    // The snapshot's come first: its memory has them in the first slots.
+    let target = CopyTarget { sandbox: id, workspace: &workspace, created_at_ns };
+    let sealed = view.snapshot.iter().flat_map(|snapshot| &snapshot.volumes).zip(volume_ids);
+    let copied: Vec<CopiedMount> = sealed.map(|(sealed, volume)| target.copy(sealed, volume)).collect();
+    let volumes = copied.iter().map(|copy| copy.mount.clone()).chain(asked).collect();
+    let volume_names = copied.iter().map(|copy| copy.row.name.clone()).chain(asked_names).collect();
+    let copies = copied.into_iter().map(|copy| copy.row).collect();
     if view.sandboxes >= view.sandboxes_max {
         return Err(full());
     }
     let owner = Some(workspace.owner());
-    Ok(Intent {
+    let intent = Intent {
         id,
         workspace,
         generation: 1,
@@ -85,7 +96,8 @@ pub fn place(view: &PlacementState, ask: PlacementRequest) -> Result<Intent, Fau
         size,
         state: SandboxState::Creating,
         observed: StartReport::default(),
-    })
+    };
+    Ok(PlannedSandbox { intent, copies })
 }
 
 /// The fault of a workspace that reached its limit of sandboxes.
@@ -145,6 +157,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::store::SealedMount;
 
     fn view(sandboxes: u64) -> PlacementState {
         PlacementState {
@@ -165,11 +178,17 @@ mod tests {
 
     fn ask(body: serde_json::Value) -> PlacementRequest {
         let wanted = serde_json::from_value::<CreateSandbox>(body).unwrap().try_into().unwrap();
-        PlacementRequest { id: SandboxId::random(), workspace: WorkspaceId("w".into()), created_at_ns: 1, wanted }
+        PlacementRequest {
+            id: SandboxId::random(),
+            volume_ids: vec![VolumeId::random()],
+            workspace: WorkspaceId("w".into()),
+            created_at_ns: 1,
+            wanted,
+        }
     }
 
     fn check(template: &str, sandboxes: u64, expected: Result<u32, (FaultKind, &str)>) {
-        let got = place(&view(sandboxes), ask(json!({ "template": template }))).map(|intent| intent.size.cpus);
+        let got = place(&view(sandboxes), ask(json!({ "template": template }))).map(|planned| planned.intent.size.cpus);
         assert_eq!(
             got.as_ref().map_err(|fault| (fault.kind, fault.code)),
             expected.as_ref().map_err(|e| *e),
@@ -201,9 +220,18 @@ mod tests {
             size: MachineSize { cpus: 7, memory_mib: 77, disk_mib: 777 },
             own: ByteSize::new(1),
             created_at_ns: 0,
+            volumes: vec![SealedMount {
+                name: "data".into(),
+                path: "/data".into(),
+                read_only: false,
+                size: ByteSize::gib(1),
+            }],
         };
         let view = PlacementState { snapshot: Some(snapshot.clone()), ..view(0) };
-        let intent = place(&view, ask(json!({"template": "base", "from_snapshot": "s"}))).unwrap();
+        let planned = place(&view, ask(json!({"template": "base", "from_snapshot": "s"}))).unwrap();
+        let PlannedSandbox { intent, copies } = planned;
+        assert_eq!((intent.spec.volumes[0].volume, intent.spec.volumes[0].path.as_str()), (copies[0].id, "/data"));
+        assert_eq!((&intent.volume_names[0], copies[0].sandbox), (&copies[0].name, Some(intent.id)));
         assert_eq!((intent.size, intent.spec.origin), (snapshot.size, SandboxOrigin::Layer(snapshot.layer)));
         assert_eq!((intent.spec.template.as_str(), intent.from_snapshot), ("gone", Some(snapshot.id())));
     }

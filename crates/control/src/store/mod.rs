@@ -57,7 +57,7 @@ pub use quotas::{StoredPlan, WorkspaceTerms};
 pub use revocations::Revoked;
 pub use sandboxes::SandboxesAdded;
 pub use schema::SCHEMA;
-pub use snapshots::SnapshotRow;
+pub use snapshots::{SealedMount, SnapshotRow};
 pub use states::HostReport;
 pub use templates::{CachedLayer, TemplateRow};
 pub use terms::{StoredLimit, Term};

@@ -6,12 +6,22 @@ use pandastack_model::{SandboxId, SandboxOrigin, SandboxSpec, SandboxState};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
 
 use super::{
-    Intent, Lineage, Store, StoreError, failed, from_sql,
+    Intent, Lineage, Store, StoreError, VolumeRow, failed, from_sql,
     intent::{column, egress_to_sql, map_to_sql, read_id, read_intent, read_state, volumes_to_sql},
     quotas::{MIB_PER_GIB, count_creates, usage},
     to_sql,
     usage::add_subject,
+    volumes::add_copy,
 };
+
+const GIB: u64 = 1 << 30;
+
+/// A sandbox to be made, and the volumes that are copied for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedSandbox {
+    pub intent: Intent,
+    pub copies: Vec<VolumeRow>,
+}
 
 /// Whether rows were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +31,8 @@ pub enum SandboxesAdded {
     Full,
     /// The rows would exceed the workspace's plan.
     Refused(QuotaRefusal),
+    /// A volume that was to be copied for a sandbox would get this name, which is in use.
+    NameTaken(String),
 }
 
 impl Store {
@@ -39,18 +51,22 @@ impl Store {
     pub async fn commit(
         &self,
         caller: &Caller,
-        intents: &[Intent],
+        planned: &[PlannedSandbox],
         limits: &PlanLimits,
     ) -> Result<SandboxesAdded, StoreError> {
-        let Some(first) = intents.first() else { return Ok(SandboxesAdded::Yes) };
+        let Some(PlannedSandbox { intent: first, .. }) = planned.first() else { return Ok(SandboxesAdded::Yes) };
         // Take the write lock at once: a transaction that reads first fails, instead of waiting,
         // while another writer is active.
         let mut tx = self.begin_in(&first.workspace, "begin a commit").await?;
         let used = usage(&mut tx, &first.workspace, first.created_at_ns).await?;
-        let sum = |of: fn(&Intent) -> u64| -> u64 { intents.iter().map(of).sum() };
+        let sum = |of: fn(&Intent) -> u64| -> u64 { planned.iter().map(|planned| of(&planned.intent)).sum() };
+        let sizes = || planned.iter().flat_map(|planned| &planned.copies).map(|copy| copy.size.get());
         let wanted = QuotaRequest {
-            sandboxes: intents.len() as u64,
-            creates: intents.len() as u64,
+            sandboxes: planned.len() as u64,
+            creates: planned.len() as u64,
+            volumes: sizes().count() as u64,
+            volume_size_gib: sizes().max().unwrap_or_default().div_ceil(GIB),
+            volume_added_gib: sizes().sum::<u64>().div_ceil(GIB),
             cpu: sum(|intent| u64::from(intent.size.cpus)),
             memory_mb: sum(|intent| intent.size.memory_mib),
             disk_gib: sum(|intent| intent.size.disk_mib).div_ceil(MIB_PER_GIB),
@@ -61,11 +77,16 @@ impl Store {
             Err(QuotaRefusal { rule: QuotaRule::Sandboxes, .. }) => return Ok(SandboxesAdded::Full),
             Err(refusal) => return Ok(SandboxesAdded::Refused(refusal)),
         }
-        count_creates(&mut tx, &first.workspace, intents.len() as u64, first.created_at_ns).await?;
-        for intent in intents {
+        count_creates(&mut tx, &first.workspace, planned.len() as u64, first.created_at_ns).await?;
+        for PlannedSandbox { intent, copies } in planned {
             insert(intent).execute(&mut tx).await.map_err(failed("commit a sandbox"))?;
             let subject = ("sandbox", intent.id.to_string());
             add_subject(&mut tx, subject, (caller, intent.spec.template.as_str()), intent.created_at_ns).await?;
+            for copy in copies {
+                if !add_copy(&mut tx, caller, copy).await? {
+                    return Ok(SandboxesAdded::NameTaken(copy.name.clone()));
+                }
+            }
         }
         tx.commit().await.map_err(failed("commit sandboxes"))?;
         Ok(SandboxesAdded::Yes)

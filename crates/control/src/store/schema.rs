@@ -20,5 +20,6 @@ pub const SCHEMA: Schema = Schema {
         include_str!("0013_plans.sql"),
         include_str!("0014_billing.sql"),
         include_str!("0015_attempt_servers.sql"),
+        include_str!("0016_copied_volumes.sql"),
     ],
 };

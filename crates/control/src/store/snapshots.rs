@@ -4,6 +4,7 @@
 use pandastack_database::{DatabaseRow, query};
 use pandastack_model::{ByteSize, LayerId, SandboxId, TemplateName};
 use pandastack_wire_fleet::WorkspaceId;
+use serde::{Deserialize, Serialize};
 
 use super::{
     MachineSize, SandboxesAdded, Store, StoreError, failed, from_sql,
@@ -22,6 +23,17 @@ pub struct SnapshotRow {
     /// Bytes that only this snapshot uses.
     pub own: ByteSize,
     pub created_at_ns: u64,
+    /// The volumes in it, in the order of its sandbox.
+    pub volumes: Vec<SealedMount>,
+}
+
+/// A volume that was sealed with a sandbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SealedMount {
+    pub name: String,
+    pub path: String,
+    pub read_only: bool,
+    pub size: ByteSize,
 }
 
 impl SnapshotRow {
@@ -39,10 +51,10 @@ impl Store {
         snapshots_max: u64,
     ) -> Result<SandboxesAdded, StoreError> {
         let sql = "INSERT INTO snapshot (id, workspace, sandbox_id, template, layer, cpus, memory_mib, disk_mib,
-                       size_bytes, created_at, status)
-                   SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'making'
+                       size_bytes, created_at, volumes, status)
+                   SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'making'
                    WHERE (SELECT COUNT(*) FROM snapshot WHERE workspace = ?) < ?";
-        let SnapshotRow { layer, workspace, sandbox, template, size, own, created_at_ns } = snapshot;
+        let SnapshotRow { layer, workspace, sandbox, template, size, own, created_at_ns, volumes } = snapshot;
         let mut tx = self.begin_in(workspace, "begin a snapshot").await?;
         let done = query(sql)
             .bind(snapshot.id())
@@ -55,6 +67,7 @@ impl Store {
             .bind(to_sql(size.disk_mib))
             .bind(to_sql(own.get()))
             .bind(to_sql(*created_at_ns))
+            .bind(serde_json::to_string(volumes).expect("a list of plain values is always JSON"))
             .bind(&workspace.0)
             .bind(to_sql(snapshots_max))
             .execute(&mut tx)
@@ -151,5 +164,6 @@ fn read(row: &DatabaseRow) -> Result<SnapshotRow, StoreError> {
         size: read_size(row)?,
         own: ByteSize::new(number("size_bytes")?),
         created_at_ns: number("created_at")?,
+        volumes: serde_json::from_str(&text("volumes")?).map_err(|_| corrupt("volumes"))?,
     })
 }

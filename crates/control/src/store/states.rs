@@ -11,6 +11,7 @@ use super::{
     outbox::{EndEvent, PendingEvents, announce, announce_end},
     to_sql,
     usage::{drop_subject, end_subject},
+    volumes::{hide_copies, show_copies},
 };
 use crate::events::{EventDetails, LastingState};
 
@@ -46,6 +47,7 @@ impl Store {
         if done == 0 {
             return Ok(false);
         }
+        show_copies(&mut tx, view.id, at_ns).await?;
         let announced = announce(&mut tx, view.id, LastingState::Running, EventDetails::Boot(view), at_ns).await?;
         tx.commit().await.map_err(failed("commit a running sandbox"))?;
         self.publish(view.id, announced);
@@ -145,6 +147,7 @@ impl Store {
             .await
             .map_err(failed("delete a sandbox's row"))?;
         drop_subject(&mut tx, &id.to_string()).await?;
+        hide_copies(&mut tx, id).await?;
         tx.commit().await.map_err(failed("commit a forgotten sandbox"))
     }
 
@@ -175,6 +178,7 @@ impl Store {
             .await
             .map_err(failed("delete a sandbox"))?;
         super::lineage::prune(&mut tx, id).await?;
+        hide_copies(&mut tx, id).await?;
         end_subject(&mut tx, &id.to_string(), now_ns).await?;
         query("DELETE FROM deleted_sandbox WHERE deleted_at < ?")
             .bind(to_sql(forget_before_ns))

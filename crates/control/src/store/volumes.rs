@@ -2,7 +2,7 @@
 //! it.
 
 use pandastack_database::{DatabaseRow, Transaction, WriteLock, query, query_scalar};
-use pandastack_model::{ByteSize, VolumeId};
+use pandastack_model::{ByteSize, SandboxId, VolumeId};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
 
 use super::{
@@ -20,6 +20,8 @@ pub struct VolumeRow {
     pub name: String,
     pub size: ByteSize,
     pub created_at_ns: u64,
+    /// The sandbox that it was copied for. It is deleted with that sandbox.
+    pub sandbox: Option<SandboxId>,
 }
 
 /// The operation on a volume that a stop of the server interrupted.
@@ -56,26 +58,14 @@ impl Store {
         volume: &VolumeRow,
         volumes_max: u64,
     ) -> Result<VolumeAdded, StoreError> {
-        let VolumeRow { id, workspace, name, size, created_at_ns } = volume;
+        let VolumeRow { id, workspace, name, created_at_ns, .. } = volume;
         let mut tx = self.begin_in(workspace, "begin a volume").await?;
         let held: i64 = query_scalar("SELECT COUNT(*) FROM volume WHERE workspace = ?")
             .bind(&workspace.0)
             .fetch_one(&mut tx)
             .await
             .map_err(failed("count volumes"))?;
-        let sql =
-            "INSERT INTO volume (id, workspace, name, size_bytes, created_at, status) VALUES (?, ?, ?, ?, ?, 'making')
-                   ON CONFLICT (workspace, name) DO NOTHING";
-        let done = query(sql)
-            .bind(id.to_string())
-            .bind(&workspace.0)
-            .bind(name)
-            .bind(to_sql(size.get()))
-            .bind(to_sql(*created_at_ns))
-            .execute(&mut tx)
-            .await
-            .map_err(failed("record a volume"))?;
-        if done == 0 {
+        if !insert(&mut tx, volume).await? {
             return Ok(VolumeAdded::Taken);
         }
         if from_sql(held) >= volumes_max {
@@ -162,6 +152,15 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
+    /// Lists the volumes whose sandbox is gone.
+    pub async fn abandoned_volumes(&self) -> Result<Vec<VolumeId>, StoreError> {
+        let rows = query("SELECT * FROM volume WHERE sandbox_id IS NOT NULL AND status = 'deleting'")
+            .fetch_all(&self.database)
+            .await
+            .map_err(failed("list abandoned volumes"))?;
+        rows.iter().map(|row| read(row).map(|volume| volume.id)).collect()
+    }
+
     /// Lists the volumes that were being made or deleted when the server stopped.
     pub async fn unfinished_volumes(&self) -> Result<Vec<(VolumeRow, UnfinishedOperation)>, StoreError> {
         let rows = query("SELECT * FROM volume WHERE status <> 'ready'")
@@ -177,9 +176,72 @@ impl Store {
     }
 }
 
+/// Inserts a row. Returns false if the name is in use.
+async fn insert(tx: &mut Transaction, volume: &VolumeRow) -> Result<bool, StoreError> {
+    let VolumeRow { id, workspace, name, size, created_at_ns, sandbox } = volume;
+    let sql = "INSERT INTO volume (id, workspace, name, size_bytes, created_at, sandbox_id, status)
+               VALUES (?, ?, ?, ?, ?, ?, 'making') ON CONFLICT (workspace, name) DO NOTHING";
+    let done = query(sql)
+        .bind(id.to_string())
+        .bind(&workspace.0)
+        .bind(name)
+        .bind(to_sql(size.get()))
+        .bind(to_sql(*created_at_ns))
+        .bind(sandbox.map(|sandbox| sandbox.to_string()))
+        .execute(tx)
+        .await
+        .map_err(failed("record a volume"))?;
+    Ok(done == 1)
+}
+
+/// Records a volume that is about to be copied for a sandbox, in the transaction that records the
+/// sandbox. Returns false if the name is in use.
+pub(super) async fn add_copy(tx: &mut Transaction, caller: &Caller, copy: &VolumeRow) -> Result<bool, StoreError> {
+    if !insert(tx, copy).await? {
+        return Ok(false);
+    }
+    add_subject(tx, ("volume", copy.id.to_string()), (caller, &copy.name), copy.created_at_ns).await?;
+    Ok(true)
+}
+
+/// Shows the volumes that were copied for a sandbox, in the transaction that shows the sandbox.
+pub(super) async fn show_copies(tx: &mut Transaction, sandbox: SandboxId, now_ns: u64) -> Result<(), StoreError> {
+    let rows = query("SELECT * FROM volume WHERE sandbox_id = ? AND status = 'making'")
+        .bind(sandbox.to_string())
+        .fetch_all(&mut *tx)
+        .await
+        .map_err(failed("find the volumes of a sandbox"))?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    query("UPDATE volume SET status = 'ready' WHERE sandbox_id = ? AND status = 'making'")
+        .bind(sandbox.to_string())
+        .execute(&mut *tx)
+        .await
+        .map_err(failed("mark the volumes of a sandbox as ready"))?;
+    for row in &rows {
+        let volume = read(row)?;
+        note_volume_size(tx, volume.id, volume.size, now_ns).await?;
+    }
+    Ok(())
+}
+
+/// Hides the volumes that were copied for a sandbox, in the transaction that deletes the sandbox.
+pub(super) async fn hide_copies(tx: &mut Transaction, sandbox: SandboxId) -> Result<(), StoreError> {
+    query("UPDATE volume SET status = 'deleting' WHERE sandbox_id = ?")
+        .bind(sandbox.to_string())
+        .execute(tx)
+        .await
+        .map(drop)
+        .map_err(failed("mark the volumes of a sandbox as deleting"))
+}
+
 fn read(row: &DatabaseRow) -> Result<VolumeRow, StoreError> {
     let id: String = column(row, "id")?;
+    let sandbox: Option<String> = column(row, "sandbox_id")?;
+    let sandbox = sandbox.map(|sandbox| sandbox.parse()).transpose();
     Ok(VolumeRow {
+        sandbox: sandbox.map_err(|_| StoreError::Corrupt { id: id.clone(), field: "sandbox_id" })?,
         id: id.parse().map_err(|_| StoreError::Corrupt { id, field: "id" })?,
         workspace: WorkspaceId(column(row, "workspace")?),
         name: column(row, "name")?,

@@ -134,9 +134,6 @@ async fn one_writer_at_a_time_and_no_delete_while_attached() {
     let (status, kept) = answer(rig.call(Method::DELETE, "/v1/volumes/v")).await;
     assert_eq!((status, &kept["code"]), (409, &json!("volume.attached")));
     assert_eq!(rig.get("/v1/volumes/v").await.0, 200, "a refused delete keeps it");
-    let (status, fork) = rig.post(&format!("{writer}/fork")).await;
-    assert_eq!((status, &fork["code"]), (409, &json!("volume.attached")), "a writer cannot be copied");
-
     assert_eq!(rig.delete(&writer).await, 204);
     for _ in 0..2 {
         assert_eq!(create_with(&rig, json!([{"name": "v", "read_only": true}])).await.0, 201, "readers share");
@@ -149,6 +146,79 @@ async fn one_writer_at_a_time_and_no_delete_while_attached() {
         rig.delete(&format!("/v1/sandboxes/{}", sandbox["id"].as_str().unwrap())).await;
     }
     assert_eq!(rig.delete("/v1/volumes/v").await, 204);
+}
+
+/// The path of a sandbox, and the only volume that it has.
+async fn only_volume(rig: &Rig, sandbox: &Value) -> (String, Value) {
+    let name = sandbox["volumes"][0]["name"].as_str().unwrap();
+    let (status, volume) = rig.get(&format!("/v1/volumes/{name}")).await;
+    assert_eq!(status, 200, "{volume}");
+    (format!("/v1/sandboxes/{}", sandbox["id"].as_str().unwrap()), volume)
+}
+
+#[tokio::test]
+async fn a_fork_gets_a_copy_of_what_its_parent_writes_and_takes_it_along() {
+    let rig = Rig::start().await;
+    make(&rig, json!({"name": "v", "size_mb": 2048})).await;
+    let (_, writer) = create_with(&rig, json!([{"name": "v", "mount_path": "/data"}])).await;
+    let writer = format!("/v1/sandboxes/{}", writer["id"].as_str().unwrap());
+    let (status, fork) = rig.post(&format!("{writer}/fork")).await;
+    assert_eq!(status, 201, "{fork}");
+    let (child, copy) = only_volume(&rig, &fork["sandbox"]).await;
+    assert_eq!(copy["sandbox_id"], fork["sandbox"]["id"]);
+    assert_eq!(
+        (&copy["attached_to"], &fork["sandbox"]["volumes"][0]["mount_path"]),
+        (&json!([copy["sandbox_id"]]), &json!("/data"))
+    );
+    assert_eq!(rig.get("/v1/volumes/v").await.1.get("sandbox_id"), None);
+    let (status, kept) =
+        answer(rig.call(Method::DELETE, &format!("/v1/volumes/{}", copy["name"].as_str().unwrap()))).await;
+    assert_eq!((status, &kept["code"]), (409, &json!("volume.attached")));
+    // A copy of a copy, and one that fails.
+    let (status, fork) = rig.post(&format!("{child}/fork")).await;
+    assert_eq!(status, 201, "{fork}");
+    rig.host.fail_next("fork", Fault::new(FaultKind::Storage, "host.storage", "insufficient host storage"));
+    assert_eq!(rig.post(&format!("{writer}/fork")).await.0, 507);
+    assert_eq!(rig.get("/v1/volumes").await.1.as_array().unwrap().len(), 3, "nothing is left of the failed one");
+    assert_eq!(rig.host.volumes.lock().unwrap().len(), 3);
+    assert_eq!(rig.delete(&child).await, 204);
+    assert_eq!(rig.delete(&format!("/v1/sandboxes/{}", fork["sandbox"]["id"].as_str().unwrap())).await, 204);
+    assert_eq!(rig.get("/v1/volumes").await.1.as_array().unwrap().len(), 1, "copies go with their sandboxes");
+    assert_eq!(rig.host.volumes.lock().unwrap().len(), 1);
+    assert_eq!(rig.delete(&writer).await, 204);
+    assert_eq!(rig.get("/v1/volumes/v").await.1["attached_to"], json!([]), "and others stay");
+}
+
+#[tokio::test]
+async fn a_snapshot_has_its_volumes_and_each_sandbox_from_it_gets_copies() {
+    let rig = Rig::start().await;
+    for name in ["r", "w"] {
+        make(&rig, json!({"name": name})).await;
+    }
+    let wanted = json!([{"name": "r", "read_only": true, "mount_path": "/r"}, {"name": "w", "mount_path": "/w"}]);
+    let (_, source) = create_with(&rig, wanted.clone()).await;
+    let source = format!("/v1/sandboxes/{}", source["id"].as_str().unwrap());
+    let (status, snapshot) = rig.post(&format!("{source}/snapshots")).await;
+    assert_eq!(status, 201, "{snapshot}");
+    assert_eq!(
+        snapshot["volumes"],
+        json!([{"name": "r", "read_only": true, "mount_path": "/r"},
+                                           {"name": "w", "read_only": false, "mount_path": "/w"}])
+    );
+    assert_eq!(rig.delete(&source).await, 204);
+    for name in ["r", "w"] {
+        assert_eq!(rig.delete(&format!("/v1/volumes/{name}")).await, 204, "the snapshot does not need it");
+    }
+    make(&rig, json!({"name": "more"})).await;
+    let body = json!({"template": "mini", "from_snapshot": snapshot["id"], "volumes": [{"name": "more"}]});
+    let (status, made) = rig.send(Method::POST, "/v1/sandboxes", body).await;
+    assert_eq!(status, 201, "{made}");
+    let paths: Vec<_> = made["volumes"].as_array().unwrap().iter().map(|volume| volume["mount_path"].clone()).collect();
+    assert_eq!(paths, ["/r", "/w", "/mnt/more"]);
+    assert_eq!(rig.get("/v1/volumes").await.1.as_array().unwrap().len(), 3);
+    assert_eq!(rig.delete(&format!("/v1/sandboxes/{}", made["id"].as_str().unwrap())).await, 204);
+    let left = rig.get("/v1/volumes").await.1;
+    assert_eq!((left.as_array().unwrap().len(), &left[0]["name"]), (1, &json!("more")));
 }
 
 #[tokio::test]

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use pandastack_model::{
-    ByteSize, Fault, FaultKind, HostAction, SandboxId, SandboxRequest, SandboxState, Tier, VolumeAccess, state::step,
+    ByteSize, Fault, FaultKind, HostAction, SandboxId, SandboxOrigin, SandboxRequest, SandboxState, Tier,
+    VolumeAccess, state::step,
 };
 
 use super::StubHost;
@@ -14,6 +15,8 @@ use crate::{
 
 /// Name of the stub's ledger.
 const STUB_LEDGER: &str = "stub";
+/// Size of a volume that comes with a layer.
+const CLONE_SIZE: ByteSize = ByteSize::gib(1);
 
 /// A running sandbox, started from a standby machine.
 fn sandbox_view(id: SandboxId) -> SandboxView {
@@ -90,6 +93,13 @@ impl StubHost {
             let alone = mount.access == VolumeAccess::ReadWrite;
             if users.iter().any(|(_, access)| alone || *access == VolumeAccess::ReadWrite) {
                 return Err(Fault::new(FaultKind::Conflict, "volume.in_use", "the volume has a writer"));
+            }
+        }
+        if ask.spec.origin != SandboxOrigin::Template {
+            // The layer has images of the volumes that do not exist.
+            let mut volumes = self.volumes.lock().unwrap();
+            for mount in &ask.spec.volumes {
+                volumes.entry(mount.volume).or_insert(CLONE_SIZE);
             }
         }
         let view = SandboxView { boot_mode, isolation: *self.tier.lock().unwrap(), ..sandbox_view(ask.id) };

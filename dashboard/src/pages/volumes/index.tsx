@@ -87,7 +87,16 @@ function columnsOf(
       header: "Volume",
       width: "minmax(120px, 1.2fr)",
       sort: (row) => row.name,
-      cell: (row) => <CopyText text={row.name} className="text-ink" />,
+      cell: (row) => (
+        <>
+          <CopyText text={row.name} className="text-ink" />
+          {row.sandbox_id && (
+            <span title="Made by a fork or from a snapshot. It is deleted with its sandbox.">
+              <Badge className="ml-2">copy</Badge>
+            </span>
+          )}
+        </>
+      ),
     },
     {
       id: "size",

@@ -89,6 +89,13 @@ test("a volume outlives its sandbox, grows and is deleted", async () => {
       await using first = await create({ volumes });
       await first.exec("echo kept > /workspace/file && sync", { check: true });
       assert.deepEqual((await volume.refresh()).attached_to, [first.id]);
+      const child = await first.fork();
+      assert.equal((await child.exec("cat /workspace/file")).stdout, "kept\n");
+      const copies = await client.volumes.list();
+      assert.ok(copies.some((one) => one.sandbox_id === child.id && one.name.startsWith(name)));
+      await child.exec("echo of the child > /workspace/file && sync", { check: true });
+      await child.kill();
+      assert.ok((await client.volumes.list()).every((one) => one.sandbox_id !== child.id));
     }
     assert.equal((await volume.grow({ sizeMb: 128 })).size_mb, 128);
     const volumes = [volume.mount("/data", { readOnly: true })];

@@ -66,6 +66,11 @@ class AsyncVolume(Dict[str, Any]):
         """The ids of the sandboxes that use it."""
         return list(self.get("attached_to") or [])
 
+    @property
+    def sandbox_id(self) -> Optional[str]:
+        """The sandbox that it was copied for, and is deleted with. None: it is on its own."""
+        return self.get("sandbox_id")
+
     def mount(self, path: str, *, read_only: bool = False) -> models.VolumeAttachmentRequest:
         """What to give to `volumes=` of a create, so that the volume is mounted at this path."""
         attachment: models.VolumeAttachmentRequest = {"name": self.name, "mount_path": path}
