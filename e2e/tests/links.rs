@@ -470,8 +470,9 @@ impl Lab {
 
     /// Seals a paused machine that was restored from the template.
     async fn seal(&self, machine: &dyn Machine) -> LayerFiles {
-        let name = |what: &str| self.folder.path().join(format!("sealed-{what}"));
-        let files = LayerFiles { mem: name("mem"), disk: name("disk"), dev: name("dev"), hot: name("hot") };
+        let folder = self.folder.path().join("sealed");
+        std::fs::create_dir_all(&folder).unwrap();
+        let files = LayerFiles::in_folder(&folder);
         machine.save_devices(&files.dev).await.unwrap();
         clone_or_copy(&self.layer.files.mem, &files.mem).unwrap();
         machine.save_memory(&self.layer.files.mem, &files.mem).await.unwrap();

@@ -398,6 +398,7 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
         disk: ByteSize::mib(1),
         boot_ms: 0,
         defaults: None,
+        volumes: Vec::new(),
         digests: None,
     };
     let layer = draft.seal(manifest)?;

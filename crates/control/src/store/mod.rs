@@ -55,7 +55,7 @@ use pandastack_wire_fleet::WorkspaceId;
 pub use ports::{PortAdded, SIGNING_KEY_BYTES};
 pub use quotas::{StoredPlan, WorkspaceTerms};
 pub use revocations::Revoked;
-pub use sandboxes::SandboxesAdded;
+pub use sandboxes::{PlannedSandbox, SandboxesAdded};
 pub use schema::SCHEMA;
 pub use snapshots::{SealedMount, SnapshotRow};
 pub use states::HostReport;
