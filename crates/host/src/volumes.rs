@@ -24,7 +24,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 pub use self::images::{SealedVolumes, VolumeImages, clones};
 use self::{
-    images::VolumeImage,
+    images::ImageSource,
     locks::{VolumeFile, VolumeLocks},
 };
 use crate::{
@@ -292,7 +292,7 @@ impl VolumeClaim {
             SealedVolumes::Written => used.is_written(),
             SealedVolumes::All => true,
         });
-        let image = |used: &ClaimedVolume| VolumeImage {
+        let image = |used: &ClaimedVolume| ImageSource {
             slot: used.by.slot,
             path: used.by.path.clone(),
             disk: used.disk.clone(),

@@ -125,12 +125,3 @@ async fn a_snapshot_goes_on_when_its_client_hangs_up() {
     let listed = || async { rig.get("/v1/snapshots").await.1["snapshots"].as_array().unwrap().len() == 1 };
     wait_for("the snapshot is listed", listed).await;
 }
-
-#[tokio::test]
-async fn a_sandbox_with_volumes_has_no_snapshot() {
-    let rig = Rig::start().await;
-    rig.send(Method::POST, "/v1/volumes", json!({"name": "v"})).await;
-    let (_, sandbox) = rig.create(json!({"template": "mini", "volumes": [{"name": "v", "read_only": true}]})).await;
-    let (status, body) = rig.post(&format!("/v1/sandboxes/{}/snapshots", sandbox["id"].as_str().unwrap())).await;
-    assert_eq!((status, &body["code"]), (409, &json!("volume.attached")));
-}

@@ -118,8 +118,7 @@ async fn draft_and_take(
 ) -> Result<SealOutcome, SealError> {
     let (store, base, disk) = (context.layers.clone(), living.layer.files.mem.clone(), living.disk.clone());
     let images = living.claim.images(plan.volumes);
-    let pending = images.clone();
-    let (id, durability) = (plan.layer, plan.durability);
+    let (id, durability, pending) = (plan.layer, plan.durability, images.clone());
     let used = living.machine.memory_use(&base).await?;
     check_room(context, used.changed)?;
     let permit = match plan.then {
@@ -133,11 +132,7 @@ async fn draft_and_take(
         copied("clone the memory", &base, &files.mem)?;
         // Only hints: they save the first machine of this layer from waiting for the disk.
         let _ = hot::write(&files.hot, &used.read);
-        // A clone waits until the source's pending data is written, so most of that is done while
-        // the guest still runs.
-        let written = fs::File::open(&disk).and_then(|disk| disk.sync_data());
-        written.map_err(|cause| SealError::Io { action: "flush the disk", cause })?;
-        pending.write_out().map_err(|cause| SealError::Io { action: "flush a volume", cause })?;
+        write_out(&disk, &pending)?;
         Ok((draft, buffer(room)))
     });
     let begun = Instant::now();
@@ -189,6 +184,14 @@ async fn draft_and_take(
             Err(error)
         }
     }
+}
+
+/// Writes pending data of disk and volumes out. A clone waits for it, so most of that is done while
+/// the guest still runs.
+fn write_out(disk: &Path, volumes: &VolumeImages) -> Result<(), SealError> {
+    let written = fs::File::open(disk).and_then(|disk| disk.sync_data());
+    written.map_err(|cause| SealError::Io { action: "flush the disk", cause })?;
+    volumes.write_out().map_err(|cause| SealError::Io { action: "flush a volume", cause })
 }
 
 /// Resumes a guest that was paused for a seal, or may have been: a failed request may have been

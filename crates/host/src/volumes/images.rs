@@ -1,5 +1,5 @@
-//! The volumes that are sealed together with a machine, as images in its layer, and the volumes that
-//! a sandbox from such a layer gets: clones of its own, in the slots where its memory has them.
+//! The volumes that are sealed together with a machine, as images in its layer. A sandbox from such
+//! a layer gets clones of its own, in the slots where its memory has them.
 
 use std::{fs::File, io, sync::Arc};
 
@@ -26,18 +26,18 @@ pub enum SealedVolumes {
 
 /// Volumes that become images of a layer. Clones are the same ones.
 #[derive(Clone, Debug)]
-pub struct VolumeImages(Arc<[VolumeImage]>);
+pub struct VolumeImages(Arc<[ImageSource]>);
 
-/// One of them.
+/// A volume of which a layer gets an image.
 #[derive(Debug)]
-pub struct VolumeImage {
+pub struct ImageSource {
     pub slot: VolumeSlot,
     pub path: String,
     pub disk: VolumeFile,
 }
 
 impl VolumeImages {
-    pub fn new(images: Vec<VolumeImage>) -> Self {
+    pub fn new(images: Vec<ImageSource>) -> Self {
         Self(images.into())
     }
 

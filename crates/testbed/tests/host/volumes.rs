@@ -334,7 +334,7 @@ async fn fork(bed: &FakeBed, parent: SandboxId, volumes: Vec<VolumeMount>) -> Re
     forked.children.remove(0).map(|_| child)
 }
 
-/// The file of a volume of this size.
+/// The file of a volume.
 fn disk(bed: &FakeBed, volume: VolumeId) -> PathBuf {
     bed.volumes().join(volume.to_string()).join("disk")
 }
@@ -342,7 +342,7 @@ fn disk(bed: &FakeBed, volume: VolumeId) -> PathBuf {
 /// Writes a mark into a volume, where the file system is not.
 fn mark(bed: &FakeBed, volume: VolumeId, text: &str) {
     let file = File::options().write(true).open(disk(bed, volume)).unwrap();
-    file.write_all_at(text.as_bytes(), SIZE.get() - 64).unwrap();
+    file.write_all_at(format!("{text:\0<64}").as_bytes(), SIZE.get() - 64).unwrap();
 }
 
 fn marked(bed: &FakeBed, volume: VolumeId) -> String {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use pandastack_model::{
-    ByteSize, Fault, FaultKind, HostAction, SandboxId, SandboxOrigin, SandboxRequest, SandboxState, Tier,
-    VolumeAccess, state::step,
+    ByteSize, Fault, FaultKind, HostAction, SandboxId, SandboxOrigin, SandboxRequest, SandboxState, Tier, VolumeAccess,
+    state::step,
 };
 
 use super::StubHost;

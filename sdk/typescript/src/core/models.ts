@@ -1170,7 +1170,7 @@ export interface SignalRequest {
   signal: unknown;
 }
 
-/** Memory and disk of a sandbox at one moment. It outlives the sandbox. */
+/** Memory, disk and volumes of a sandbox at one moment. It outlives the sandbox. */
 export interface Snapshot {
   created_at: string;
   id: string;
@@ -1178,6 +1178,8 @@ export interface Snapshot {
   /** Size of the snapshot, without the data that it shares with its template. */
   size_bytes: number;
   template: string;
+  /** The volumes in it. A sandbox from the snapshot gets copies of them. */
+  volumes?: VolumeAttachment[];
   workspace: string;
 }
 
@@ -1330,6 +1332,11 @@ export interface Volume {
   attached_to: string[];
   created_at: string;
   name: string;
+  /**
+   * The sandbox that the volume was copied for, by a fork or from a snapshot. The volume is deleted
+   * with it.
+   */
+  sandbox_id?: string;
   size_bytes: number;
   size_mb: number;
 }

@@ -1497,9 +1497,7 @@ class SignalRequest(TypedDict):
     signal: Any
 
 
-class Snapshot(TypedDict):
-    """Memory and disk of a sandbox at one moment. It outlives the sandbox."""
-
+class _SnapshotRequired(TypedDict):
     created_at: str
     id: str
     sandbox_id: str
@@ -1507,6 +1505,13 @@ class Snapshot(TypedDict):
     size_bytes: int
     template: str
     workspace: str
+
+
+class Snapshot(_SnapshotRequired, total=False):
+    """Memory, disk and volumes of a sandbox at one moment. It outlives the sandbox."""
+
+    # The volumes in it. A sandbox from the snapshot gets copies of them.
+    volumes: list[VolumeAttachment]
 
 
 class SnapshotList(TypedDict):
@@ -1664,15 +1669,21 @@ class Version(_VersionRequired, total=False):
     isolation_warning: str
 
 
-class Volume(TypedDict):
-    """A durable disk."""
-
+class _VolumeRequired(TypedDict):
     # The sandboxes that use the volume, including sleeping ones.
     attached_to: list[str]
     created_at: str
     name: str
     size_bytes: int
     size_mb: int
+
+
+class Volume(_VolumeRequired, total=False):
+    """A durable disk."""
+
+    # The sandbox that the volume was copied for, by a fork or from a snapshot. The volume is
+    # deleted with it.
+    sandbox_id: str
 
 
 class _VolumeAttachmentRequired(TypedDict):
