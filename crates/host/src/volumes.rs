@@ -24,7 +24,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 pub use self::images::{SealedVolumes, VolumeImages, clones};
 use self::{
-    images::ImageSource,
+    images::SealedDisk,
     locks::{VolumeFile, VolumeLocks},
 };
 use crate::{
@@ -292,7 +292,7 @@ impl VolumeClaim {
             SealedVolumes::Written => used.is_written(),
             SealedVolumes::All => true,
         });
-        let image = |used: &ClaimedVolume| ImageSource {
+        let image = |used: &ClaimedVolume| SealedDisk {
             slot: used.by.slot,
             path: used.by.path.clone(),
             disk: used.disk.clone(),

@@ -173,6 +173,13 @@ impl LayerStore {
         LayerFiles::in_folder(&self.root.join("layers").join(layer.to_string()))
     }
 
+    /// Removes the images of volumes from a layer. Its machines have clones, and the images would
+    /// keep blocks that nobody else needs any more.
+    pub fn discard_volume_images(&self, layer: LayerId) -> io::Result<()> {
+        let folder = self.root.join("layers").join(layer.to_string());
+        volume_images(&folder)?.iter().try_for_each(|name| fs::remove_file(folder.join(name)))
+    }
+
     /// Reads a layer's manifest without its contents.
     pub fn manifest(&self, layer: LayerId) -> Result<Manifest, LayerOpenError> {
         let folder = self.root.join("layers").join(layer.to_string());

@@ -26,18 +26,18 @@ pub enum SealedVolumes {
 
 /// Volumes that become images of a layer. Clones are the same ones.
 #[derive(Clone, Debug)]
-pub struct VolumeImages(Arc<[ImageSource]>);
+pub struct VolumeImages(Arc<[SealedDisk]>);
 
 /// A volume of which a layer gets an image.
 #[derive(Debug)]
-pub struct ImageSource {
+pub struct SealedDisk {
     pub slot: VolumeSlot,
     pub path: String,
     pub disk: VolumeFile,
 }
 
 impl VolumeImages {
-    pub fn new(images: Vec<ImageSource>) -> Self {
+    pub fn new(images: Vec<SealedDisk>) -> Self {
         Self(images.into())
     }
 

@@ -384,6 +384,12 @@ async fn a_child_gets_a_clone_of_what_its_parent_writes() {
         let clone = VolumeId::random();
         let child = fork(bed, parent, mounts(clone)).await.unwrap();
         assert_eq!(marked(bed, clone), "before the fork");
+        let images = bed
+            .layers
+            .layers()
+            .into_iter()
+            .filter(|layer| bed.layers.files(*layer).volume("rw0".parse().unwrap()).exists());
+        assert_eq!(images.count(), 0, "an image would keep blocks that only it has");
         assert_eq!((users(bed, own).await, users(bed, clone).await), (vec![parent], vec![child]));
         assert_eq!(users(bed, shared).await.len(), 2, "what is only read is shared");
         mark(bed, clone, "the child");
