@@ -46,7 +46,7 @@ export default function LifecyclePart(props: { sandbox: SandboxInfo; onDelete: (
       <Facts sandbox={sandbox} />
       <Card
         title="Delete"
-        description="Memory and disk are gone at once. Snapshots and volumes stay."
+        description="Memory and disk are gone at once. Snapshots and volumes stay, copies of volumes do not."
       >
         <Button variant="danger" icon={<Trash2 size={14} />} onClick={onDelete}>
           Delete the sandbox…
