@@ -169,7 +169,13 @@ async fn a_volume_outlives_its_sandboxes_and_has_one_writer() {
     assert_eq!(client.get_volume("data").await.unwrap().attached_to, std::slice::from_ref(&writer.id));
     assert_eq!(client.create(&with(None, false)).await.unwrap_err().status(), Some(409), "a second writer");
     assert_eq!(client.delete_volume("data").await.unwrap_err().status(), Some(409));
-    assert_eq!(client.fork(&writer.id, &ForkRequest::default()).await.unwrap_err().status(), Some(409));
+    let child = client.fork(&writer.id, &ForkRequest::default()).await.unwrap().sandbox;
+    let copy = client.get_volume(&child.volumes[0].name).await.unwrap();
+    assert_eq!(copy.sandbox_id, Some(child.id.clone()));
+    let written = "cat /mnt/data/file && echo the child > /mnt/data/file && sync";
+    assert_eq!(run(&client, &child.id, written).await, "kept\n");
+    client.delete(&child.id).await.unwrap();
+    assert_eq!(client.get_volume(&copy.name).await.unwrap_err().status(), Some(404), "it goes with its sandbox");
 
     let before: u64 =
         run(&client, &writer.id, "df -k /mnt/data | tail -n 1 | awk '{print $2}'").await.trim().parse().unwrap();
