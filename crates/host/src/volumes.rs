@@ -15,17 +15,22 @@ use std::{
 };
 
 use pandastack_kit::{Scope, ScopeError};
-use pandastack_layers::{VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VolumeCondition, VolumeStore, VolumeStoreError};
+use pandastack_layers::{
+    SealedVolume, VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VolumeCondition, VolumeStore, VolumeStoreError,
+};
 use pandastack_model::{ByteSize, Fault, FaultKind, SandboxId, VolumeAccess, VolumeId, VolumeMount};
 use pandastack_vmm::{Machine, MachineError, SlotVolume, VolumeSlot};
 use pandastack_wire_fleet::VolumeView;
 use pandastack_wire_guest as wire;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-pub use self::images::{SealedVolumes, VolumeImages, clones};
 use self::{
     images::SealedDisk,
     locks::{VolumeFile, VolumeLocks},
+};
+pub use self::{
+    images::{SealedVolumes, VolumeImages, clones},
+    locks::VolumeLock,
 };
 use crate::{
     guest::{self, GuestSession, LinkError},
@@ -309,14 +314,21 @@ impl VolumeClaim {
         Ok(())
     }
 
-    /// Asks the guest of a new sandbox to mount all volumes.
-    pub async fn mount(&self, session: &GuestSession) -> Result<(), Fault> {
-        if self.is_empty() {
+    /// Prepares the volumes in the guest of a new sandbox. Its memory already has those of its
+    /// layer, mounted or not as its owner left them; they may have grown just before the seal.
+    pub async fn mount(&self, sealed: &[SealedVolume], session: &GuestSession) -> Result<(), Fault> {
+        let is_sealed = |used: &&ClaimedVolume| sealed.iter().any(|image| image.slot == used.by.slot.to_string());
+        // The disks have at least these sizes: a machine shows the size at the time of the attach.
+        let device = |used: &ClaimedVolume| for_guest(used.by.slot, &used.by.path, used.size);
+        let (present, new): (Vec<_>, Vec<_>) = self.uses.iter().partition(is_sealed);
+        let present: Vec<_> = present.into_iter().filter(|used| used.is_written()).map(device).collect();
+        if !present.is_empty() {
+            guest::grow(session, &wire::VolumeDevices { volumes: present }).await?;
+        }
+        if new.is_empty() {
             return Ok(());
         }
-        // The disks have at least these sizes: a machine shows the size at the time of the attach.
-        let volumes = self.uses.iter().map(|used| for_guest(used.by.slot, &used.by.path, used.size)).collect();
-        guest::mount(session, &wire::VolumeDevices { volumes }).await
+        guest::mount(session, &wire::VolumeDevices { volumes: new.into_iter().map(device).collect() }).await
     }
 
     /// Asks the guest to use the full size of volumes that grew while it slept or was paused.

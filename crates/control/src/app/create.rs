@@ -7,7 +7,7 @@ use std::time::Duration;
 use pandastack_billing::PlanLimits;
 use pandastack_door::SANDBOX_ATTRIBUTE;
 use pandastack_kit::trace;
-use pandastack_model::{Fault, FaultKind, Owner, SandboxId, SandboxState};
+use pandastack_model::{Fault, FaultKind, Owner, SandboxId, SandboxState, VolumeId};
 use pandastack_wire_fleet::{Caller, EnsureParams, SandboxView, WorkspaceId};
 use pandastack_wire_public::{CreateSandboxSpec, SandboxSource};
 use tokio::time::{Instant, timeout_at};
@@ -54,7 +54,7 @@ impl Control {
         trace::note(SANDBOX_ATTRIBUTE, planned.intent.id);
         self.note_made(&caller, ResourceKind::Sandbox, &[planned.intent.id.to_string()]).await?;
         self.commit(&caller, std::slice::from_ref(&planned), &limits).await?;
-        let mut intent = planned.intent;
+        let PlannedSandbox { mut intent, copies } = planned;
         match self.bring_up(&intent).await {
             Ok(seen) => {
                 (intent.size, intent.observed, intent.state) =
@@ -62,12 +62,13 @@ impl Control {
                 self.usage.meters.created(Some(&intent.observed.boot_mode));
                 self.usage.series.add_create(&intent.workspace, self.clock.now_ns());
                 self.record_running(&intent, &seen);
+                self.measure_copies(copies);
                 tracing::info!(sandbox = %intent.id, boot_ms = intent.observed.boot_ms, "sandbox created");
                 Ok(intent)
             }
             Err(fault) => {
                 self.usage.meters.created(None);
-                self.undo_create(intent.id).await;
+                self.undo_create(intent.id, copies.iter().map(|copy| copy.id)).await;
                 Err(fault)
             }
         }
@@ -159,9 +160,9 @@ impl Control {
         Err(Fault::new(FaultKind::Conflict, "sandbox.deleted", "the sandbox was deleted while it was being created"))
     }
 
-    /// Removes the remains of a failed create, the row last. While the row exists, a DELETE can
-    /// still clean up.
-    pub(super) async fn undo_create(&self, id: SandboxId) {
+    /// Removes the remains of a failed create with the volumes that were to be copied for it, the
+    /// row last. While the row exists, a DELETE can still clean up.
+    pub(super) async fn undo_create(&self, id: SandboxId, copies: impl Iterator<Item = VolumeId>) {
         if let Err(fault) = self.host.remove(id).await {
             tracing::warn!(sandbox = %id, %fault, "could not remove a failed sandbox from the host");
             let reason = "the creation failed and could not be undone; delete the sandbox";
@@ -170,6 +171,12 @@ impl Control {
                 tracing::error!(sandbox = %id, %error, "could not record that a create failed");
             }
             return;
+        }
+        // A delete may have removed their rows before the host made them.
+        for copy in copies {
+            if let Err(fault) = self.host.remove_volume(copy).await {
+                tracing::warn!(volume = %copy, %fault, "could not remove the volume of a failed create");
+            }
         }
         if let Err(error) = self.store.forget(id).await {
             tracing::error!(sandbox = %id, %error, "could not delete the row of a failed create; trying again");
@@ -181,14 +188,15 @@ impl Control {
     /// Forgets a failed create as soon as the database is writable again. Otherwise the sandbox
     /// would be shown as `creating` until the next start.
     fn forget_later(&self, id: SandboxId) {
-        let (store, token) = (self.store.clone(), self.scope.token());
+        let (control, token) = (self.clone(), self.scope.token());
         self.scope.start("forget a create", async move {
             loop {
                 tokio::select! {
                     () = tokio::time::sleep(FORGET_PAUSE) => {}
                     () = token.cancelled() => return,
                 }
-                if store.forget(id).await.is_ok() {
+                if control.store.forget(id).await.is_ok() {
+                    control.remove_abandoned_volumes().await;
                     return;
                 }
             }

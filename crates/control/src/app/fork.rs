@@ -3,7 +3,7 @@
 //! undone as a whole, by the task that runs it.
 
 use pandastack_kit::{random_hex, trace};
-use pandastack_model::{EventKind, Fault, FaultKind, LayerId, SandboxId, SandboxState};
+use pandastack_model::{EventKind, Fault, FaultKind, LayerId, SandboxId, SandboxState, VolumeAccess, VolumeId};
 use pandastack_wire_fleet::{Caller, EnsureParams, ForkParams, SandboxView};
 use pandastack_wire_public::ForkSpec;
 use serde_json::json;
@@ -118,6 +118,7 @@ impl Control {
         let ids: Vec<_> = children.iter().map(|child| child.intent.id.to_string()).collect();
         self.note_made(caller, ResourceKind::Sandbox, &ids).await?;
         self.commit(caller, &children, &limits).await?;
+        let copies = children.iter().flat_map(|child| child.copies.clone()).collect();
         let children = children.into_iter().map(|child| child.intent).collect();
         let forks = ForkResult {
             parent: id,
@@ -127,7 +128,9 @@ impl Control {
             children,
             failures: vec![],
         };
-        self.carry_out(forks).await
+        let forked = self.carry_out(forks).await;
+        self.measure_copies(copies);
+        forked
     }
 
     /// Calls the host once and records the result of every child.
@@ -201,12 +204,12 @@ impl Control {
                 Ok(child)
             }
             (_, Ok(_)) => {
-                self.undo_create(child.id).await;
+                self.undo_create(child.id, copied(&child)).await;
                 let text = "the sandbox was deleted while it was being created";
                 Err(Fault::new(FaultKind::Conflict, "sandbox.deleted", text))
             }
             (_, Err(fault)) => {
-                self.undo_create(child.id).await;
+                self.undo_create(child.id, copied(&child)).await;
                 Err(fault)
             }
         }
@@ -219,7 +222,7 @@ impl Control {
 
     async fn undo_all(&self, children: &[Intent]) {
         for child in children {
-            self.undo_create(child.id).await;
+            self.undo_create(child.id, copied(child)).await;
             let undone = SandboxEvent::new(EventKind::Deleted, self.clock.now_ns(), json!({"reason": "undone"}));
             self.store.workspace_events().record(&child.workspace, WorkspaceChange::of(child.id, &undone));
             self.store.events().end(child.id, undone);
@@ -252,4 +255,10 @@ impl Control {
             "sandbox forked"
         );
     }
+}
+
+/// Returns the volumes that are copied for a child: those that it writes. It shares the others.
+fn copied(child: &Intent) -> impl Iterator<Item = VolumeId> {
+    let written = child.spec.volumes.iter().filter(|mount| mount.access == VolumeAccess::ReadWrite);
+    written.map(|mount| mount.volume)
 }

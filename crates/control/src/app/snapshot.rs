@@ -8,6 +8,7 @@ use super::no_volume;
 use crate::{
     Control,
     limits::{SNAPSHOT_MAX, SNAPSHOTS_PER_WORKSPACE_MAX},
+    plan::source_name,
     store::{Intent, ResourceKind, SandboxesAdded, SealedMount, SnapshotRow, StoreError},
 };
 
@@ -39,7 +40,7 @@ impl Control {
         let mounts = intent.spec.volumes.iter().zip(&intent.volume_names).map(|(mount, name)| {
             let row = rows.iter().find(|row| row.id == mount.volume).ok_or_else(|| no_volume(name))?;
             let read_only = mount.access == VolumeAccess::ReadOnly;
-            Ok(SealedMount { name: name.clone(), path: mount.path.clone(), read_only, size: row.size })
+            Ok(SealedMount { name: source_name(row).to_owned(), path: mount.path.clone(), read_only, size: row.size })
         });
         mounts.collect()
     }

@@ -86,6 +86,30 @@ impl Control {
         Ok(volumes)
     }
 
+    /// Records the sizes that copies have in fact: a volume may have grown between the plan of its
+    /// copy and the seal.
+    pub(super) fn measure_copies(&self, copies: Vec<VolumeRow>) {
+        if copies.is_empty() {
+            return;
+        }
+        let control = self.clone();
+        let work = async move {
+            let seen = control.seen_volumes().await?;
+            for copy in copies {
+                let size = seen.get(&copy.id).map_or(copy.size, |view| view.size);
+                if size > copy.size {
+                    control.store.resize_volume(copy.id, size, control.clock.now_ns()).await?;
+                }
+            }
+            Ok::<(), Fault>(())
+        };
+        self.scope.start("measure copies of volumes", async move {
+            if let Err(fault) = work.await {
+                tracing::warn!(%fault, "could not record the sizes of copied volumes");
+            }
+        });
+    }
+
     /// Checks that copies of volumes fit the limit and the share of a workspace. The lock is held
     /// until they are recorded.
     pub(super) async fn admit_copies(
@@ -97,8 +121,8 @@ impl Control {
             return Ok(None);
         }
         let gate = self.locks.volumes.clone().lock_owned().await;
-        let held = self.store.list_volumes(workspace).await?.len() + copies.len();
-        if held as u64 > VOLUMES_PER_WORKSPACE_MAX {
+        let held = self.store.count_volumes(workspace).await? + copies.len() as u64;
+        if held > VOLUMES_PER_WORKSPACE_MAX {
             return Err(too_many_volumes());
         }
         let bytes = copies.iter().map(|copy| copy.size.get()).sum();
@@ -106,19 +130,30 @@ impl Control {
         Ok(Some(gate))
     }
 
-    /// Removes the volumes that were copied for sandboxes that are gone. If the host fails, the
-    /// next delete tries again.
+    /// Removes the volumes that were copied for sandboxes that are gone. If the host refuses one,
+    /// the next delete tries again.
     pub(crate) async fn remove_abandoned_volumes(&self) {
-        let removed = async {
-            for volume in self.store.abandoned_volumes().await? {
-                self.remove_volume_disk(volume).await?;
-                tracing::info!(%volume, "removed the volume of a deleted sandbox");
+        let abandoned = match self.store.abandoned_volumes().await {
+            Ok(abandoned) => abandoned,
+            Err(error) => {
+                tracing::warn!(%error, "could not list the volumes of deleted sandboxes");
+                return;
             }
-            Ok::<(), Fault>(())
         };
-        if let Err(fault) = removed.await {
-            tracing::warn!(%fault, "could not remove a volume of a deleted sandbox yet");
+        for volume in abandoned {
+            match self.remove_volume_disk(volume).await {
+                Ok(()) => tracing::info!(%volume, "removed the volume of a deleted sandbox"),
+                Err(fault) => tracing::warn!(%volume, %fault, "could not remove a volume of a deleted sandbox yet"),
+            }
         }
+    }
+
+    /// Does the same in the background, for callers that others wait for.
+    pub(crate) fn remove_abandoned_volumes_soon(&self) {
+        let control = self.clone();
+        self.scope.start("remove volumes of deleted sandboxes", async move {
+            control.remove_abandoned_volumes().await;
+        });
     }
 
     /// Lists the caller's volumes by name.
@@ -145,15 +180,40 @@ impl Control {
         }
         let control = self.clone();
         let work = async move {
-            let _gate = control.locks.volumes.lock().await;
-            control.check_volume(&volume.workspace, (Some(volume.size), size)).await?;
-            control.admit_bytes(&volume.workspace, ByteSize::new(size.get() - volume.size.get())).await?;
-            let seen = control.host.grow_volume(volume.id, size).await?;
-            control.store.show_volume(volume.id, seen.size, control.clock.now_ns()).await?;
+            {
+                let _gate = control.locks.volumes.lock().await;
+                control.check_volume(&volume.workspace, (Some(volume.size), size)).await?;
+                control.admit_bytes(&volume.workspace, ByteSize::new(size.get() - volume.size.get())).await?;
+                // Counted from now on: others need not wait until the guest has answered.
+                control.store.reserve_volume(volume.id, (volume.size, size)).await?;
+            }
+            let grown = control.host.grow_volume(volume.id, size).await;
+            let seen = match grown {
+                Ok(seen) => seen,
+                Err(fault) => {
+                    control.unreserve(&volume, size).await;
+                    return Err(fault);
+                }
+            };
+            control.store.resize_volume(volume.id, seen.size, control.clock.now_ns()).await?;
             volume.size = seen.size;
             Ok(VolumeStatus { volume, seen: Some(seen) })
         };
         self.in_time("grow volume", CHANGE_MAX, work).await
+    }
+
+    /// Counts a volume that could not grow with the size that it has. It may have grown although
+    /// its guest did not answer.
+    async fn unreserve(&self, volume: &VolumeRow, reserved: ByteSize) {
+        let corrected = async {
+            let size = self.seen_volumes().await?.get(&volume.id).map_or(volume.size, |view| view.size);
+            self.store.reserve_volume(volume.id, (reserved, size)).await?;
+            self.store.resize_volume(volume.id, size, self.clock.now_ns()).await?;
+            Ok::<(), Fault>(())
+        };
+        if let Err(fault) = corrected.await {
+            tracing::warn!(volume = %volume.id, %fault, "could not correct the size of a volume that did not grow");
+        }
     }
 
     /// Deletes an unused volume. It is hidden first, so that no sandbox can attach it meanwhile.

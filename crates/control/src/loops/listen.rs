@@ -133,6 +133,7 @@ pub(super) async fn delete_sandbox(
     let now_ns = control.clock.now_ns();
     let since_ns = now_ns.saturating_sub(DELETED_REMEMBERED.as_nanos() as u64);
     control.store.delete_sandbox(id, (now_ns, since_ns), reason).await?;
-    control.remove_abandoned_volumes().await;
+    // Not here: the events of other sandboxes wait for this one.
+    control.remove_abandoned_volumes_soon();
     Ok(())
 }

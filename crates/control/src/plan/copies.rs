@@ -26,12 +26,22 @@ pub struct CopiedMount {
 }
 
 impl CopyTarget<'_> {
-    /// Plans a volume with the content of a sealed one. The caller chose its id.
-    pub fn copy(&self, sealed: &SealedMount, id: VolumeId) -> CopiedMount {
+    /// Plans volumes with the content of sealed ones. The caller chose their ids.
+    pub fn copies<'a>(&self, sealed: impl Iterator<Item = (&'a SealedMount, VolumeId)>) -> Vec<CopiedMount> {
+        let mut copies: Vec<CopiedMount> = Vec::new();
+        for (sealed, id) in sealed {
+            let taken: Vec<_> = copies.iter().map(|copy| copy.row.name.as_str()).collect();
+            let name = copy_name(&sealed.name, self.sandbox, &taken);
+            copies.push(self.copy(sealed, id, name));
+        }
+        copies
+    }
+
+    fn copy(&self, sealed: &SealedMount, id: VolumeId, name: String) -> CopiedMount {
         let row = VolumeRow {
             id,
             workspace: self.workspace.clone(),
-            name: copy_name(&sealed.name, self.sandbox),
+            name,
             size: sealed.size,
             created_at_ns: self.created_at_ns,
             sandbox: Some(self.sandbox),
@@ -41,26 +51,80 @@ impl CopyTarget<'_> {
     }
 }
 
-/// Returns a name that says of what it is a copy and for which sandbox. A copy of a copy does not
-/// get longer and longer.
-fn copy_name(name: &str, sandbox: SandboxId) -> String {
-    let is_id = |end: &str| end.len() == ID_DIGITS && end.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let base = name.rsplit_once('-').filter(|(_, end)| is_id(end)).map_or(name, |(base, _)| base);
-    let id: String = sandbox.to_string().chars().filter(char::is_ascii_hexdigit).take(ID_DIGITS).collect();
-    // Names are ASCII.
-    format!("{}-{id}", &base[..base.len().min(NAME_BYTES_MAX - ID_DIGITS - 1)])
+/// Returns the name of a volume without the sandbox that it was copied for, so that a copy of a
+/// copy does not get longer and longer.
+pub fn source_name(volume: &VolumeRow) -> &str {
+    let copied_for = volume.sandbox.and_then(|sandbox| volume.name.strip_suffix(&format!("-{}", short_id(sandbox))));
+    copied_for.unwrap_or(&volume.name)
+}
+
+/// Returns a name that says of what it is a copy and for which sandbox, and that is not among
+/// those of the sandbox's other copies.
+fn copy_name(source: &str, sandbox: SandboxId, taken: &[&str]) -> String {
+    let named = |end: String| {
+        // Names are ASCII.
+        let source = &source[..source.len().min(NAME_BYTES_MAX - end.len())];
+        format!("{source}{end}")
+    };
+    let id = short_id(sandbox);
+    let numbered = (2..).map(|number| named(format!("-{number}-{id}")));
+    let mut names = std::iter::once(named(format!("-{id}"))).chain(numbered);
+    names.find(|name| !taken.contains(&name.as_str())).unwrap_or_default()
+}
+
+fn short_id(sandbox: SandboxId) -> String {
+    sandbox.to_string().chars().filter(char::is_ascii_hexdigit).take(ID_DIGITS).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use pandastack_model::ByteSize;
+
     use super::*;
 
     #[test]
     fn a_copy_is_named_after_its_source_and_its_sandbox() {
         let sandbox: SandboxId = "0a1b2c3d-0000-4000-8000-000000000000".parse().unwrap();
-        assert_eq!(copy_name("data", sandbox), "data-0a1b2c3d");
-        assert_eq!(copy_name("data-ffffffff", sandbox), "data-0a1b2c3d");
-        assert_eq!(copy_name("data-main", sandbox), "data-main-0a1b2c3d");
-        assert_eq!(copy_name(&"x".repeat(64), sandbox).len(), 64);
+        let name = |source: &str, taken: &[&str]| copy_name(source, sandbox, taken);
+        assert_eq!(name("data", &[]), "data-0a1b2c3d");
+        assert_eq!(name("logs-20240101", &[]), "logs-20240101-0a1b2c3d");
+        assert_eq!(name("data", &["data-0a1b2c3d"]), "data-2-0a1b2c3d");
+        assert_eq!(name("data", &["data-0a1b2c3d", "data-2-0a1b2c3d"]), "data-3-0a1b2c3d");
+        let long = "x".repeat(64);
+        let first = name(&long, &[]);
+        let second = name(&long, &[&first]);
+        assert!(first.len() == 64 && second.len() == 64 && first != second, "{first} {second}");
+    }
+
+    #[test]
+    fn only_the_owner_of_a_copy_is_left_out_of_its_name() {
+        let sandbox: SandboxId = "0a1b2c3d-0000-4000-8000-000000000000".parse().unwrap();
+        let volume = |name: &str, sandbox| VolumeRow {
+            id: VolumeId::random(),
+            workspace: WorkspaceId("w".into()),
+            name: name.into(),
+            size: ByteSize::gib(1),
+            created_at_ns: 1,
+            sandbox,
+        };
+        assert_eq!(source_name(&volume("data-0a1b2c3d", Some(sandbox))), "data");
+        assert_eq!(source_name(&volume("data-0a1b2c3d", None)), "data-0a1b2c3d");
+        assert_eq!(source_name(&volume("logs-20240101", Some(sandbox))), "logs-20240101");
+    }
+
+    #[test]
+    fn copies_for_one_sandbox_have_different_names() {
+        let (sandbox, workspace) = (SandboxId::random(), WorkspaceId("w".into()));
+        let sealed = |path: &str| SealedMount {
+            name: "data".into(),
+            path: path.into(),
+            read_only: false,
+            size: ByteSize::gib(1),
+        };
+        let target = CopyTarget { sandbox, workspace: &workspace, created_at_ns: 1 };
+        let mounts = [sealed("/a"), sealed("/b")];
+        let copies = target.copies(mounts.iter().map(|mount| (mount, VolumeId::random())));
+        assert_eq!(copies.iter().map(|copy| copy.mount.path.as_str()).collect::<Vec<_>>(), ["/a", "/b"]);
+        assert!(copies[0].row.name != copies[1].row.name);
     }
 }

@@ -11,7 +11,7 @@ use pandastack_wire_public::{
 };
 
 use super::{
-    copies::{CopiedMount, CopyTarget},
+    copies::{CopiedMount, CopyTarget, source_name},
     full,
 };
 use crate::{
@@ -121,20 +121,28 @@ struct ChildVolumes {
 fn child_volumes(view: &ForkState, ask: &ForkPlanRequest, index: usize) -> Result<ChildVolumes, Fault> {
     let parent = &view.parent;
     let target = CopyTarget { sandbox: ask.ids[index], workspace: &parent.workspace, created_at_ns: ask.created_at_ns };
-    let mut volumes = ChildVolumes::default();
-    let mounts = parent.spec.volumes.iter().zip(&parent.volume_names).zip(&ask.volume_ids[index]);
-    for ((mount, name), id) in mounts {
-        if mount.access == VolumeAccess::ReadOnly {
-            volumes.mounts.push(mount.clone());
-            volumes.names.push(name.clone());
-            continue;
-        }
+    let mounts: Vec<_> = parent.spec.volumes.iter().zip(&parent.volume_names).collect();
+    let is_written = |mount: &VolumeMount| mount.access == VolumeAccess::ReadWrite;
+    let written = mounts.iter().filter(|(mount, _)| is_written(mount)).map(|(mount, name)| {
         let known = view.volumes.iter().find(|volume| volume.id == mount.volume).ok_or_else(|| no_volume(name))?;
-        let sealed = SealedMount { name: name.clone(), path: mount.path.clone(), read_only: false, size: known.size };
-        let CopiedMount { mount, row } = target.copy(&sealed, *id);
+        let (name, path) = (source_name(known).to_owned(), mount.path.clone());
+        Ok(SealedMount { name, path, read_only: false, size: known.size })
+    });
+    let written = written.collect::<Result<Vec<_>, Fault>>()?;
+    let mut copies = target.copies(written.iter().zip(ask.volume_ids[index].iter().copied())).into_iter();
+    let mut volumes = ChildVolumes::default();
+    for (mount, name) in mounts {
+        let copy = if is_written(mount) { copies.next() } else { None };
+        let (mount, name) = match copy {
+            Some(CopiedMount { mount, row }) => {
+                let name = row.name.clone();
+                volumes.copies.push(row);
+                (mount, name)
+            }
+            None => (mount.clone(), name.clone()),
+        };
         volumes.mounts.push(mount);
-        volumes.names.push(row.name.clone());
-        volumes.copies.push(row);
+        volumes.names.push(name);
     }
     Ok(volumes)
 }

@@ -7,7 +7,7 @@ use pandastack_model::{
 use pandastack_wire_fleet::{TemplateView, WorkspaceId};
 use pandastack_wire_public::{CreateSandboxSpec, MountSpec, SandboxSource, declared_key, is_hidden};
 
-use super::copies::{CopiedMount, CopyTarget};
+use super::copies::CopyTarget;
 use crate::{
     app::{no_snapshot, no_volume},
     store::{Intent, Lineage, MachineSize, PlannedSandbox, SnapshotRow, StartReport, TemplateRow, VolumeRow},
@@ -65,7 +65,7 @@ pub fn place(view: &PlacementState, ask: PlacementRequest) -> Result<PlannedSand
     // The snapshot's come first: its memory has them in the first slots.
     let target = CopyTarget { sandbox: id, workspace: &workspace, created_at_ns };
     let sealed = view.snapshot.iter().flat_map(|snapshot| &snapshot.volumes).zip(volume_ids);
-    let copied: Vec<CopiedMount> = sealed.map(|(sealed, volume)| target.copy(sealed, volume)).collect();
+    let copied = target.copies(sealed);
     let volumes = copied.iter().map(|copy| copy.mount.clone()).chain(asked).collect();
     let volume_names = copied.iter().map(|copy| copy.row.name.clone()).chain(asked_names).collect();
     let copies = copied.into_iter().map(|copy| copy.row).collect();

@@ -2,7 +2,7 @@
 //! it.
 
 use pandastack_database::{DatabaseRow, Transaction, WriteLock, query, query_scalar};
-use pandastack_model::{ByteSize, SandboxId, VolumeId};
+use pandastack_model::{ByteSize, SandboxId, VolumeId, VolumeMount};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
 
 use super::{
@@ -93,6 +93,45 @@ impl Store {
         tx.commit().await.map_err(failed("commit a volume's size"))
     }
 
+    /// Records that a volume has grown. A smaller size is outdated and ignored; so is a volume that
+    /// is gone.
+    pub async fn resize_volume(&self, id: VolumeId, size: ByteSize, now_ns: u64) -> Result<(), StoreError> {
+        let mut tx = self.begin_on_volume(id, "begin to resize a volume").await?;
+        let sql = "UPDATE volume SET size_bytes = CASE WHEN size_bytes < ?1 THEN ?1 ELSE size_bytes END WHERE id = ?2";
+        let known = query(sql)
+            .bind(to_sql(size.get()))
+            .bind(id.to_string())
+            .execute(&mut tx)
+            .await
+            .map_err(failed("record a volume's size"))?;
+        if known > 0 {
+            note_volume_size(&mut tx, id, size, now_ns).await?;
+        }
+        tx.commit().await.map_err(failed("commit a volume's size"))
+    }
+
+    /// Counts a volume with another size than it has, as long as nobody else changed it.
+    pub async fn reserve_volume(&self, id: VolumeId, (from, to): (ByteSize, ByteSize)) -> Result<(), StoreError> {
+        query("UPDATE volume SET size_bytes = ? WHERE id = ? AND size_bytes = ?")
+            .bind(to_sql(to.get()))
+            .bind(id.to_string())
+            .bind(to_sql(from.get()))
+            .execute(&self.database)
+            .await
+            .map(drop)
+            .map_err(failed("reserve space for a volume"))
+    }
+
+    /// Counts a workspace's volumes, those being made or deleted included.
+    pub async fn count_volumes(&self, workspace: &WorkspaceId) -> Result<u64, StoreError> {
+        query_scalar::<i64>("SELECT COUNT(*) FROM volume WHERE workspace = ?")
+            .bind(&workspace.0)
+            .fetch_one(&self.database)
+            .await
+            .map(from_sql)
+            .map_err(failed("count volumes"))
+    }
+
     async fn begin_on_volume(&self, id: VolumeId, attempted: &'static str) -> Result<Transaction, StoreError> {
         self.database.begin_write(WriteLock::on("volume", &id.to_string())).await.map_err(failed(attempted))
     }
@@ -154,10 +193,9 @@ impl Store {
 
     /// Lists the volumes whose sandbox is gone.
     pub async fn abandoned_volumes(&self) -> Result<Vec<VolumeId>, StoreError> {
-        let rows = query("SELECT * FROM volume WHERE sandbox_id IS NOT NULL AND status = 'deleting'")
-            .fetch_all(&self.database)
-            .await
-            .map_err(failed("list abandoned volumes"))?;
+        let sql = "SELECT * FROM volume WHERE sandbox_id IS NOT NULL
+                       AND NOT EXISTS (SELECT 1 FROM sandbox WHERE sandbox.id = volume.sandbox_id)";
+        let rows = query(sql).fetch_all(&self.database).await.map_err(failed("list abandoned volumes"))?;
         rows.iter().map(|row| read(row).map(|volume| volume.id)).collect()
     }
 
@@ -202,6 +240,19 @@ pub(super) async fn add_copy(tx: &mut Transaction, caller: &Caller, copy: &Volum
     }
     add_subject(tx, ("volume", copy.id.to_string()), (caller, &copy.name), copy.created_at_ns).await?;
     Ok(true)
+}
+
+/// Makes volumes independent of the sandboxes that they were copied for, in the transaction that
+/// records another sandbox that uses them. They are no longer deleted with the first.
+pub(super) async fn disown(tx: &mut Transaction, volumes: &[VolumeMount]) -> Result<(), StoreError> {
+    for mount in volumes {
+        query("UPDATE volume SET sandbox_id = NULL WHERE id = ? AND status = 'ready' AND sandbox_id IS NOT NULL")
+            .bind(mount.volume.to_string())
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("make a volume independent of its sandbox"))?;
+    }
+    Ok(())
 }
 
 /// Shows the volumes that were copied for a sandbox, in the transaction that shows the sandbox.

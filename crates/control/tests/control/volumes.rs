@@ -4,7 +4,7 @@ use pandastack_model::{Fault, FaultKind, VolumeAccess};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::rig::{OTHER_KEY, Rig, answer};
+use crate::rig::{OTHER_KEY, Rig, answer, wait_for};
 
 async fn make(rig: &Rig, body: Value) -> (u16, Value) {
     rig.send(Method::POST, "/v1/volumes", body).await
@@ -219,6 +219,95 @@ async fn a_snapshot_has_its_volumes_and_each_sandbox_from_it_gets_copies() {
     assert_eq!(rig.get("/v1/volumes").await.1, json!([]));
     let snapshot = format!("/v1/snapshots/{}", snapshot["id"].as_str().unwrap());
     assert_eq!(rig.delete(&snapshot).await, 204);
+}
+
+/// Makes a snapshot of a sandbox that reads a volume and writes another, and returns the request
+/// for a sandbox from it.
+async fn from_snapshot(rig: &Rig) -> Value {
+    for name in ["r", "w"] {
+        make(rig, json!({"name": name, "size_mb": 64})).await;
+    }
+    let wanted = json!([{"name": "r", "read_only": true, "mount_path": "/r"}, {"name": "w", "mount_path": "/w"}]);
+    let (_, source) = create_with(rig, wanted).await;
+    let source = format!("/v1/sandboxes/{}", source["id"].as_str().unwrap());
+    let (status, snapshot) = rig.post(&format!("{source}/snapshots")).await;
+    assert_eq!(status, 201, "{snapshot}");
+    assert_eq!(rig.delete(&source).await, 204);
+    json!({"template": "mini", "from_snapshot": snapshot["id"]})
+}
+
+#[tokio::test]
+async fn a_copy_that_another_sandbox_attaches_stays_when_its_first_sandbox_goes() {
+    let rig = Rig::start().await;
+    let body = from_snapshot(&rig).await;
+    let (_, owner) = rig.create(body).await;
+    let copy = owner["volumes"][0]["name"].as_str().unwrap().to_owned();
+    let (status, reader) = create_with(&rig, json!([{"name": copy, "read_only": true}])).await;
+    assert_eq!(status, 201, "{reader}");
+    assert_eq!(rig.delete(&format!("/v1/sandboxes/{}", owner["id"].as_str().unwrap())).await, 204);
+    let (status, volume) = rig.get(&format!("/v1/volumes/{copy}")).await;
+    assert_eq!((status, volume.get("sandbox_id")), (200, None), "{volume}");
+    assert_eq!(volume["attached_to"], json!([reader["id"]]));
+    let (_, forked) = rig.post(&format!("/v1/sandboxes/{}/fork", reader["id"].as_str().unwrap())).await;
+    assert_eq!(forked["sandbox"]["volumes"][0]["name"], json!(copy), "{forked}");
+    for id in [&reader["id"], &forked["sandbox"]["id"]] {
+        assert_eq!(rig.delete(&format!("/v1/sandboxes/{}", id.as_str().unwrap())).await, 204);
+    }
+    assert_eq!(rig.get(&format!("/v1/volumes/{copy}")).await.0, 200);
+    assert_eq!(rig.delete(&format!("/v1/volumes/{copy}")).await, 204);
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_copy_whose_sandbox_is_deleted_while_it_is_created() {
+    let rig = Rig::start().await;
+    let body = from_snapshot(&rig).await;
+    rig.host.gate.close();
+    let delete = async {
+        wait_for("the sandbox is listed", || async { rig.get("/v1/sandboxes").await.1[0]["id"].is_string() }).await;
+        let id = rig.get("/v1/sandboxes").await.1[0]["id"].as_str().unwrap().to_owned();
+        assert_eq!(rig.delete(&format!("/v1/sandboxes/{id}")).await, 204);
+        rig.host.gate.let_through(1);
+    };
+    let ((status, made), ()) = tokio::join!(rig.create(body), delete);
+    assert_eq!((status, &made["code"]), (409, &json!("sandbox.deleted")));
+    assert_eq!(rig.get("/v1/volumes").await.1.as_array().unwrap().len(), 2);
+    assert_eq!(rig.host.volumes.lock().unwrap().len(), 2, "the host has a disk that nobody knows");
+}
+
+#[tokio::test]
+async fn a_volume_that_cannot_be_removed_yet_does_not_keep_the_others() {
+    let rig = Rig::start().await;
+    let body = from_snapshot(&rig).await;
+    let (_, made) = rig.create(body.clone()).await;
+    rig.host.fail_next("remove_volume", Fault::new(FaultKind::Unavailable, "host.busy", "later"));
+    assert_eq!(rig.delete(&format!("/v1/sandboxes/{}", made["id"].as_str().unwrap())).await, 204);
+    assert_eq!(rig.get("/v1/volumes").await.1.as_array().unwrap().len(), 2, "both copies are hidden");
+    assert_eq!(rig.host.volumes.lock().unwrap().len(), 3, "and one is gone");
+    let (_, made) = rig.create(body).await;
+    assert_eq!(rig.delete(&format!("/v1/sandboxes/{}", made["id"].as_str().unwrap())).await, 204);
+    assert_eq!(rig.host.volumes.lock().unwrap().len(), 2, "the next delete removes the other");
+}
+
+#[tokio::test]
+async fn a_copy_counts_with_the_size_that_it_has() {
+    let rig = Rig::start().await;
+    let body = from_snapshot(&rig).await;
+    let counted = async || rig.get("/v1/quotas").await.1["usage"]["volume_total_gib"].as_u64();
+    assert_eq!(counted().await, Some(1));
+    assert_eq!(rig.create(body).await.0, 201);
+    // The host's clones are larger than the volumes were when the snapshot was planned.
+    wait_for("the sizes are corrected", || async { counted().await >= Some(2) }).await;
+}
+
+#[tokio::test]
+async fn a_volume_that_could_not_grow_counts_as_before() {
+    let rig = Rig::start().await;
+    make(&rig, json!({"name": "v", "size_mb": 64})).await;
+    rig.host.fail_next("grow_volume", Fault::new(FaultKind::Storage, "host.storage", "insufficient host storage"));
+    assert_eq!(rig.send(Method::PATCH, "/v1/volumes/v", json!({"size_mb": 512})).await.0, 507);
+    assert_eq!(rig.get("/v1/volumes/v").await.1["size_mb"], 64);
+    assert_eq!(rig.send(Method::PATCH, "/v1/volumes/v", json!({"size_mb": 128})).await.0, 200);
+    assert_eq!(rig.get("/v1/volumes/v").await.1["size_mb"], 128);
 }
 
 #[tokio::test]

@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use pandastack_layers::Durability;
+use pandastack_layers::{Durability, Layer};
 use pandastack_model::{
     Egress, ExecDefaults, Fault, FaultKind, HostAction, LayerId, SandboxRefusal, SandboxRequest, SandboxSpec,
     SandboxState, state::step,
 };
-use pandastack_vmm::{Machine, MachineState};
+use pandastack_vmm::{Machine, MachineState, VolumeSlot};
 use pandastack_wire_fleet::{HostEvent, IdlePolicy, LayerHold, LayerView, SandboxView, SealParams};
 
 use super::{
@@ -229,6 +229,7 @@ impl OwnedSandbox<'_> {
         match (ask.hold, row.hold) {
             (LayerHold::Kept, LayerHold::Kept) => {}
             (LayerHold::Kept, LayerHold::Passing) => {
+                check_images(&opened)?;
                 let flushed = scope.block("flush layer", move || opened.flush()).await.map_err(Fault::bug)?;
                 flushed.map_err(Fault::bug)?;
                 self.context.ledger.keep(layer).await?;
@@ -486,4 +487,17 @@ impl OwnedSandbox<'_> {
 fn machine_fault(error: pandastack_vmm::MachineError) -> Fault {
     Fault::new(FaultKind::Unavailable, "machine.refused", "the sandbox's machine did not carry out a command")
         .with_detail(error)
+}
+
+/// Refuses to keep the layer of a fork whose images of volumes were removed after its children had
+/// their clones.
+fn check_images(layer: &Layer) -> Result<(), Fault> {
+    let slots =
+        VolumeSlot::all().filter(|slot| layer.manifest.volumes.iter().any(|image| image.slot == slot.to_string()));
+    let mut images = slots.map(|slot| layer.files.volume(slot));
+    if images.all(|image| image.exists()) {
+        return Ok(());
+    }
+    let text = "the layer of this fork no longer has its volumes; take a new snapshot of the sandbox";
+    Err(Fault::new(FaultKind::Conflict, "layer.no_volumes", text))
 }

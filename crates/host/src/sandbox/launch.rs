@@ -301,7 +301,8 @@ async fn bring_to_life(
     };
     match life {
         GuestIdentity::New { .. } | GuestIdentity::Nobody => {
-            wanted.claim.mount(&session).await.map_err(LaunchError::Volume)?
+            let mounted = wanted.claim.mount(&layer.manifest.volumes, &session).await;
+            mounted.map_err(LaunchError::Volume)?
         }
         GuestIdentity::Same => {
             if let Err(fault) = wanted.claim.grow_in_guest(machine, &session).await {

@@ -30,7 +30,7 @@ use pandastack_wire_guest::GENERATION;
 use super::{held::HeldMemoryPermit, living::LivingMachine, prepare::HostContext};
 use crate::{
     ledger::LedgerError,
-    volumes::{SealedVolumes, VolumeImages},
+    volumes::{SealedVolumes, VolumeImages, VolumeLock},
 };
 
 /// Maximum attempts to resume a machine, or to pause it again.
@@ -144,11 +144,14 @@ async fn draft_and_take(
         context.read_ahead(draft.files());
     }
     let drafted = begun.elapsed();
+    // Before the pause: a volume may be growing, and that waits for a running guest.
+    let turns = images.turns().await;
     let started = Instant::now();
     let taken = match living.machine.pause().await {
         Ok(()) => {
             let room = permit.as_ref().map(|permit| (room, permit.most()));
-            take(context, living, (draft.files(), images.clone()), room).await
+            let volumes = LockedImages { images: images.clone(), turns };
+            take(context, living, (draft.files(), volumes), room).await
         }
         Err(error) => Err(error.into()),
     };
@@ -226,6 +229,12 @@ pub async fn pause_again(machine: &dyn Machine) -> Result<(), MachineError> {
     told
 }
 
+/// Volumes to be cloned, which do not grow meanwhile.
+struct LockedImages {
+    images: VolumeImages,
+    turns: Vec<VolumeLock>,
+}
+
 /// State captured from a paused machine.
 struct CapturedState {
     /// Changed memory that is still to be written.
@@ -238,18 +247,15 @@ struct CapturedState {
 async fn take(
     context: &Arc<HostContext>,
     living: &LivingMachine,
-    (files, images): (LayerFiles, VolumeImages),
+    (files, volumes): (LayerFiles, LockedImages),
     room: Option<(Vec<u8>, ByteSize)>,
 ) -> Result<CapturedState, SealError> {
     let link = living.spare.state();
     let (disk, clone) = (living.disk.clone(), files.disk.clone());
     let cloning = context.scope.block("clone disk", move || copied("clone the disk", &disk, &clone));
-    let (volumes, kept) = (files.clone(), context.scope.clone());
-    let cloning_volumes = async move {
-        // No volume grows meanwhile.
-        let turns = images.turns().await;
-        kept.block("clone volumes", move || images.clone_into(&volumes, turns)).await
-    };
+    let targets = files.clone();
+    let cloning_volumes =
+        context.scope.block("clone volumes", move || volumes.images.clone_into(&targets, volumes.turns));
     let memory = memory(&*living.machine, &living.layer.files.mem, &files.mem, room);
     let devices = living.machine.save_devices(&files.dev);
     let (devices, memory, disk, volumes) = tokio::join!(devices, memory, cloning, cloning_volumes);

@@ -46,10 +46,13 @@ impl VolumeImages {
         self.0.iter().try_for_each(|image| File::open(image.disk.file())?.sync_data())
     }
 
-    /// Waits until no volume grows.
+    /// Waits until no volume grows. All seals lock in the same order: two sandboxes may have the
+    /// same volumes at different paths.
     pub async fn turns(&self) -> Vec<VolumeLock> {
-        let mut turns = Vec::with_capacity(self.0.len());
-        for image in &*self.0 {
+        let mut images: Vec<_> = self.0.iter().collect();
+        images.sort_by_key(|image| image.disk.file());
+        let mut turns = Vec::with_capacity(images.len());
+        for image in images {
             turns.push(image.disk.turn().await);
         }
         turns

@@ -7,7 +7,7 @@ use pandastack_host::HostSettings;
 use pandastack_model::{
     ByteSize, Fault, FaultKind, LayerId, SandboxId, SandboxOrigin, SandboxSpec, VolumeAccess, VolumeId, VolumeMount,
 };
-use pandastack_testbed::{FakeBed, FakeHostState, spec, wait_for, with_fake_bed};
+use pandastack_testbed::{FakeBed, FakeHostState, PATIENCE, spec, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{EnsureParams, ForkParams, HostPort, LayerHold, SealParams, VolumeView};
 
@@ -439,6 +439,56 @@ async fn a_kept_layer_has_all_volumes_as_they_were() {
             }
         }
         bed.host.release(layer).await.unwrap();
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+/// Two sandboxes have the same volumes in different order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn seals_of_the_same_volumes_do_not_wait_for_each_other() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (a, b) = (volume(bed).await, volume(bed).await);
+        let (one, two) = (SandboxId::random(), SandboxId::random());
+        let reads = |first, second| {
+            vec![mount(first, "/first", VolumeAccess::ReadOnly), mount(second, "/second", VolumeAccess::ReadOnly)]
+        };
+        bed.ensure_with(one, reads(a, b)).await.unwrap();
+        bed.ensure_with(two, reads(b, a)).await.unwrap();
+        for _ in 0..20 {
+            let layers = [LayerId::random(), LayerId::random()];
+            let seal = |id, layer| bed.host.seal(id, SealParams { layer, hold: LayerHold::Kept });
+            let both = async { tokio::join!(seal(one, layers[0]), seal(two, layers[1])) };
+            let sealed = tokio::time::timeout(PATIENCE, both).await.expect("the seals wait for each other");
+            sealed.0.unwrap();
+            sealed.1.unwrap();
+            for layer in layers {
+                bed.host.release(layer).await.unwrap();
+            }
+        }
+        for id in [one, two] {
+            bed.host.remove(id).await.unwrap();
+        }
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_layer_of_a_fork_cannot_be_kept_without_its_volumes() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (own, parent, layer, child) =
+            (volume(bed).await, SandboxId::random(), LayerId::random(), SandboxId::random());
+        let data = |volume| vec![mount(volume, "/data", VolumeAccess::ReadWrite)];
+        bed.ensure_with(parent, data(own)).await.unwrap();
+        let volumes = data(VolumeId::random());
+        let children = vec![EnsureParams { id: child, generation: 1, spec: SandboxSpec { volumes, ..spec("mini") } }];
+        bed.host.fork(ForkParams { parent, layer, children }).await.unwrap().children.remove(0).unwrap();
+        let fault = bed.host.seal(parent, SealParams { layer, hold: LayerHold::Kept }).await.unwrap_err();
+        assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "layer.no_volumes"), "{fault}");
+        for id in [parent, child] {
+            bed.host.remove(id).await.unwrap();
+        }
         bed.is_idle().await;
     })
     .await;
