@@ -42,7 +42,7 @@ pub enum TemplateArgs {
 
 #[derive(Args)]
 pub struct BakeArgs {
-    /// A built-in recipe (mini, base, code-interpreter, agent, claude-agent, browser), or any name
+    /// A built-in recipe (mini, base, code-interpreter, agent, claude-agent, browser, postgres-16), or any name
     /// with --recipe
     name: String,
     /// Folder with recipe.toml and, optionally, customize.sh

@@ -6,6 +6,7 @@ use std::{
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
+    process::Command,
 };
 
 /// Modules by name. Their dependencies are added.
@@ -22,6 +23,15 @@ pub enum InitramfsError {
     },
     #[error("the kernel has no module {0}")]
     NoModule(String),
+    #[error("run {program} to unpack {path}")]
+    NoUnpacker {
+        program: &'static str,
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("{program} cannot unpack {path}: {problem}")]
+    Unpack { program: &'static str, path: PathBuf, problem: String },
     #[error("write the initramfs")]
     Write(#[source] io::Error),
 }
@@ -39,8 +49,13 @@ pub fn write_initramfs(agent: &Path, modules: &Path, to: &Path) -> Result<(), In
     let dependencies = String::from_utf8_lossy(&read(&modules.join("modules.dep"))?).into_owned();
     let built_in = String::from_utf8_lossy(&read(&modules.join("modules.builtin"))?).into_owned();
     for (number, file) in load_order(&dependencies, &built_in)?.iter().enumerate() {
-        let name = Path::new(file).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        cpio.entry(&format!("modules/{number:02}-{name}"), 0o100_644, &read(&modules.join(file))?);
+        let path = modules.join(file);
+        // The agent hands each file to the kernel, which may not know the compression.
+        let contents = match unpacker(file) {
+            Some(program) => unpack(program, &path)?,
+            None => read(&path)?,
+        };
+        cpio.entry(&format!("modules/{number:02}-{}.ko", module_name(file)), 0o100_644, &contents);
     }
     cpio.finish();
     fs::File::create(to).and_then(|mut file| file.write_all(&archive)).map_err(InitramfsError::Write)
@@ -54,16 +69,15 @@ fn load_order(dependencies: &str, built_in: &str) -> Result<Vec<String>, Initram
         .filter_map(|line| line.split_once(':'))
         .map(|(file, rest)| (file, rest.split_whitespace().collect()))
         .collect();
-    let stem = |file: &str| Path::new(file).file_stem().unwrap_or_default().to_string_lossy().replace('-', "_");
     let mut order = Vec::new();
     let mut seen = HashSet::new();
     for module in MODULES {
-        if built_in.lines().any(|line| stem(line) == module) {
+        if built_in.lines().any(|line| module_name(line) == module) {
             continue;
         }
         let file = needs
             .keys()
-            .find(|file| stem(file) == module)
+            .find(|file| module_name(file) == module)
             .ok_or_else(|| InitramfsError::NoModule(module.to_owned()))?;
         // The line of a file lists all its dependencies, nearest first.
         for needed in needs[file].iter().rev().chain([file]) {
@@ -73,6 +87,34 @@ fn load_order(dependencies: &str, built_in: &str) -> Result<Vec<String>, Initram
         }
     }
     Ok(order)
+}
+
+/// Returns the kernel's name for a module file, which is `NAME.ko`, maybe compressed.
+fn module_name(file: &str) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.split_once(".ko").map_or(name, |(name, _)| name).replace('-', "_")
+}
+
+/// Returns the program that unpacks a module file, if it is compressed, as in Debian 13.
+fn unpacker(file: &str) -> Option<&'static str> {
+    match Path::new(file).extension()?.to_str()? {
+        "xz" => Some("xz"),
+        "zst" => Some("zstd"),
+        _ => None,
+    }
+}
+
+fn unpack(program: &'static str, path: &Path) -> Result<Vec<u8>, InitramfsError> {
+    let output = Command::new(program)
+        .args(["-d", "-c", "-q", "--"])
+        .arg(path)
+        .output()
+        .map_err(|cause| InitramfsError::NoUnpacker { program, path: path.to_owned(), cause })?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let problem = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(InitramfsError::Unpack { program, path: path.to_owned(), problem })
 }
 
 /// A writer of the `newc` archive format, which the kernel unpacks.
@@ -122,5 +164,49 @@ mod tests {
         assert_eq!(order.len(), 7);
         assert!(matches!(load_order("", ""), Err(InitramfsError::NoModule(_))));
         assert!(load_order("", "k/virtio_mmio.ko\nk/virtio-blk.ko\nk/virtio_net.ko").unwrap().is_empty());
+    }
+
+    #[test]
+    fn compressed_modules_are_found_by_their_names() {
+        for ending in ["ko", "ko.xz", "ko.zst"] {
+            let dependencies = format!(
+                "k/virtio_mmio.{ending}:\nk/virtio_blk.{ending}:\nk/virtio-net.{ending}: k/failover.{ending}\n\
+                 k/failover.{ending}:\n"
+            );
+            let order = load_order(&dependencies, "").unwrap();
+            assert_eq!(
+                order.iter().map(|file| module_name(file)).collect::<Vec<_>>(),
+                ["virtio_mmio", "virtio_blk", "failover", "virtio_net"]
+            );
+        }
+    }
+
+    #[test]
+    fn compressed_modules_are_unpacked_into_the_archive() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("agent"), "the agent").unwrap();
+        fs::write(at("modules.builtin"), "").unwrap();
+        fs::write(at("modules.dep"), "virtio_mmio.ko.xz:\nvirtio_blk.ko.zst:\nvirtio_net.ko:\n").unwrap();
+        for (name, program) in [("virtio_mmio", "xz"), ("virtio_blk", "zstd"), ("virtio_net", "")] {
+            fs::write(at(&format!("{name}.ko")), format!("contents of {name}")).unwrap();
+            if !program.is_empty() {
+                let packed = Command::new(program).arg("-q").arg(at(&format!("{name}.ko"))).status().unwrap();
+                assert!(packed.success());
+            }
+        }
+        write_initramfs(&at("agent"), folder.path(), &at("initramfs")).unwrap();
+        let archive = String::from_utf8(fs::read(at("initramfs")).unwrap()).unwrap();
+        for (number, name) in ["virtio_mmio", "virtio_blk", "virtio_net"].iter().enumerate() {
+            assert!(archive.contains(&format!("modules/{number:02}-{name}.ko\0")), "{name}");
+            assert!(archive.contains(&format!("contents of {name}\0")), "{name}");
+        }
+
+        fs::write(at("virtio_mmio.ko.xz"), "no archive").unwrap();
+        let error = write_initramfs(&at("agent"), folder.path(), &at("initramfs")).unwrap_err();
+        assert!(
+            matches!(&error, InitramfsError::Unpack { program: "xz", problem, .. } if !problem.is_empty()),
+            "{error}"
+        );
     }
 }

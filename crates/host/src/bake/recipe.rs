@@ -24,6 +24,15 @@ pub struct Recipe {
     pub kernels: Vec<KernelSpec>,
     /// Scripts that run in the new root as its last build steps, those of a base recipe first.
     pub customize: Vec<String>,
+    /// Files that those scripts find in `/tmp/files`.
+    pub files: Vec<RecipeAsset>,
+}
+
+/// A text file that a recipe brings along, from the folder `files` beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecipeAsset {
+    pub name: String,
+    pub text: String,
 }
 
 /// A kernel that every sandbox of the template starts with.
@@ -98,41 +107,82 @@ impl KernelTable {
     }
 }
 
-/// The name, recipe and script of an image in `images/`.
+/// An image in `images/`, as text in the program.
+struct BuiltInImage {
+    name: &'static str,
+    recipe: &'static str,
+    customize: &'static str,
+    files: &'static [(&'static str, &'static str)],
+}
+
+/// Reads an image from `images/`: its name, and the names of the files that it brings along.
 macro_rules! image {
-    ($name:literal) => {
-        (
-            $name,
-            include_str!(concat!("../../../../images/", $name, "/recipe.toml")),
-            include_str!(concat!("../../../../images/", $name, "/customize.sh")),
-        )
+    ($name:literal $(, $file:literal)*) => {
+        BuiltInImage {
+            name: $name,
+            recipe: include_str!(concat!("../../../../images/", $name, "/recipe.toml")),
+            customize: include_str!(concat!("../../../../images/", $name, "/customize.sh")),
+            files: &[$(($file, include_str!(concat!("../../../../images/", $name, "/files/", $file)))),*],
+        }
     };
 }
 
 /// The catalogue. A base comes before the recipes that build on it.
-const BUILTIN: [(&str, &str, &str); 6] = [
+const BUILTIN: [BuiltInImage; 7] = [
     image!("mini"),
     image!("base"),
     image!("code-interpreter"),
     image!("agent"),
     image!("claude-agent"),
     image!("browser"),
+    image!(
+        "postgres-16",
+        "archive-wal",
+        "database",
+        "pg_hba.conf",
+        "pg_ident.conf",
+        "pgbouncer.ini",
+        "postgresql.conf",
+        "relay.sh",
+        "restore-wal"
+    ),
 ];
 
 /// Returns the names of all built-in recipes.
 pub fn builtin_names() -> Vec<&'static str> {
-    BUILTIN.iter().map(|(name, ..)| *name).collect()
+    BUILTIN.iter().map(|image| image.name).collect()
 }
 
 /// Returns a built-in recipe by its name or one of its aliases.
 pub fn builtin(name: &str) -> Result<Recipe, RecipeError> {
-    for (_, text, customize) in BUILTIN {
-        let recipe = Recipe::parse(text, Some(customize.to_owned()))?;
+    for image in BUILTIN {
+        let mut recipe = Recipe::parse(image.recipe, Some(image.customize.to_owned()))?;
         if recipe.name.as_str() == name || recipe.aliases.iter().any(|alias| alias.as_str() == name) {
+            let files = image.files.iter();
+            recipe.add_files(files.map(|(name, text)| RecipeAsset { name: (*name).into(), text: (*text).into() }));
             return Ok(recipe);
         }
     }
     Err(RecipeError::Unknown { name: name.to_owned(), known: builtin_names().join(", ") })
+}
+
+/// Reads the files of a user's recipe. Without the folder there are none.
+fn read_files(folder: &Path) -> Result<Vec<RecipeAsset>, RecipeError> {
+    let at = |path: &Path| {
+        let path = path.display().to_string();
+        move |cause| RecipeError::Read { path, cause }
+    };
+    let entries = match fs::read_dir(folder) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(at(folder))?,
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(at(folder))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        files.push(RecipeAsset { name, text: fs::read_to_string(&path).map_err(at(&path))? });
+    }
+    Ok(files)
 }
 
 impl Recipe {
@@ -141,14 +191,25 @@ impl Recipe {
         let path = folder.join("recipe.toml");
         let text =
             fs::read_to_string(&path).map_err(|cause| RecipeError::Read { path: path.display().to_string(), cause })?;
-        Self::parse(&text, fs::read_to_string(folder.join("customize.sh")).ok())
+        let mut recipe = Self::parse(&text, fs::read_to_string(folder.join("customize.sh")).ok())?;
+        recipe.add_files(read_files(&folder.join("files"))?);
+        Ok(recipe)
+    }
+
+    /// Adds files. Those of a base with the same names give way.
+    fn add_files(&mut self, files: impl IntoIterator<Item = RecipeAsset>) {
+        for file in files {
+            self.files.retain(|other| other.name != file.name);
+            self.files.push(file);
+        }
+        self.files.sort_by(|one, other| one.name.cmp(&other.name));
     }
 
     /// Parses and checks a recipe.
     pub fn parse(text: &str, customize: Option<String>) -> Result<Self, RecipeError> {
         let file: RecipeFile = toml::from_str(text)?;
         let RecipeFile { name, suite, mut packages, memory_mib, cpus, disk_mib, base, aliases, .. } = file;
-        let mut scripts = Vec::new();
+        let (mut scripts, mut files) = (Vec::new(), Vec::new());
         if let Some(base) = base {
             if base == name {
                 return Err(RecipeError::Field {
@@ -159,6 +220,7 @@ impl Recipe {
             let base = builtin(&base)?;
             packages.extend(base.packages);
             scripts.extend(base.customize);
+            files = base.files;
         }
         packages.sort();
         packages.dedup();
@@ -190,6 +252,7 @@ impl Recipe {
             warm: file.warm,
             kernels: file.kernels.into_iter().map(KernelTable::checked).collect::<Result<_, _>>()?,
             customize: scripts,
+            files,
         })
     }
 }
@@ -208,6 +271,29 @@ mod tests {
         }
         assert_eq!(builtin("claude-agent").unwrap().customize.len(), 4, "its own script after those of three bases");
         assert!(builtin("nonesuch").unwrap_err().to_string().contains("mini"));
+    }
+
+    #[test]
+    fn files_come_along_from_the_recipe_and_its_base() {
+        let names = |recipe: &Recipe| recipe.files.iter().map(|file| file.name.clone()).collect::<Vec<_>>();
+        assert!(builtin("base").unwrap().files.is_empty());
+        let postgres = builtin("postgres-16").unwrap();
+        for name in ["archive-wal", "database", "restore-wal"] {
+            assert!(names(&postgres).contains(&name.to_owned()), "{name}");
+        }
+        let in_repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../images/postgres-16");
+        assert_eq!(Recipe::read(&in_repository).unwrap(), postgres, "the program carries every file of the folder");
+
+        let folder = tempfile::tempdir().unwrap();
+        let text =
+            "name='large'\nbase='postgres-16'\nsuite='trixie'\npackages=[]\nmemory_mib=4096\ncpus=2\ndisk_mib=1024\n";
+        fs::write(folder.path().join("recipe.toml"), text).unwrap();
+        assert_eq!(Recipe::read(folder.path()).unwrap().files, postgres.files);
+        fs::create_dir(folder.path().join("files")).unwrap();
+        fs::write(folder.path().join("files/database"), "mine").unwrap();
+        let changed = Recipe::read(folder.path()).unwrap();
+        assert_eq!(names(&changed), names(&postgres));
+        assert!(changed.files.contains(&RecipeAsset { name: "database".to_owned(), text: "mine".to_owned() }));
     }
 
     #[test]

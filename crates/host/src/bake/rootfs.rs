@@ -112,7 +112,7 @@ pub async fn ensure_rootfs(ask: RootFsInputs<'_>, progress: &dyn BakeProgress) -
 }
 
 fn digest(ask: &RootFsInputs<'_>) -> Result<String, RootFsError> {
-    let Recipe { name, aliases: _, suite, packages, memory: _, cpus: _, disk, warm: _, kernels: _, customize } =
+    let Recipe { name, aliases: _, suite, packages, memory: _, cpus: _, disk, warm: _, kernels: _, customize, files } =
         ask.recipe;
     let ca = match ask.host_ca {
         Some(path) => fs::read(path).map_err(io_at("read the host's certificates"))?,
@@ -121,7 +121,8 @@ fn digest(ask: &RootFsInputs<'_>) -> Result<String, RootFsError> {
     let mut hasher = blake3::Hasher::new();
     let disk = disk.get().to_string();
     let context = [FORMAT, CUSTOMIZE, name.as_str(), suite, &packages.join(" "), &disk, &customize.join("\0")];
-    for part in context.iter().map(|part| part.as_bytes()).chain([ca.as_slice()]) {
+    let files = files.iter().flat_map(|file| [file.name.as_bytes(), file.text.as_bytes()]);
+    for part in context.iter().map(|part| part.as_bytes()).chain([ca.as_slice()]).chain(files) {
         hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
@@ -210,6 +211,14 @@ fn debstrap(ask: &RootFsInputs<'_>, staging: &Path, root: &Path) -> Result<Comma
         "--dpkgopt=path-exclude=/usr/share/man/*",
         "--dpkgopt=path-exclude=/usr/share/doc/*",
     ]);
+    if !ask.recipe.files.is_empty() {
+        let files = staging.join("files");
+        fs::create_dir_all(&files).map_err(io_at("create the folder of the recipe's files"))?;
+        for file in &ask.recipe.files {
+            fs::write(files.join(&file.name), &file.text).map_err(io_at("write the recipe's files"))?;
+        }
+        command.arg(format!("--customize-hook=cp -R {} \"$1/tmp/files\"", files.display()));
+    }
     command.arg(format!("--customize-hook=sh {} \"$1\"", hook.display()));
     let mut scripts = Vec::new();
     for (number, script) in ask.recipe.customize.iter().enumerate() {
