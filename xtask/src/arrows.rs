@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tls", &["dial", "kit"]),
     ("identity", &["dial", "kit"]),
     ("mail", &["kit"]),
+    ("postgres-proxy", &["kit"]),
     (
         "control",
         &[

@@ -1,0 +1,197 @@
+//! Carries bytes between a client and its database. One buffer per direction: a slow reader stops
+//! the reading on the other side, and nothing grows. There is no timer while both sides are open.
+//!
+//! The database's side is plain, so it never offers SCRAM with channel binding, which would fail:
+//! the client sees the proxy's certificate.
+
+use std::{
+    io::{self, ErrorKind},
+    sync::{Mutex, PoisonError},
+};
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    cancel::{CancelKeys, KeyLease},
+    databases::{BackendPort, OpenedBackend},
+    frames::{StartupScan, StartupStep},
+    limits::{CLIENT_LINGER_MAX, FULL_BUFFER_BYTES, QUIET_BUFFER_BYTES, TUNNEL_STOP_MAX},
+    name::DatabaseName,
+    refusal::ClientRefusal,
+    session::QueryTracker,
+};
+
+/// What a tunnel needs besides its two ends.
+pub struct TunnelContext {
+    pub database: DatabaseName,
+    pub port: BackendPort,
+    pub keys: CancelKeys,
+    pub stop: CancellationToken,
+}
+
+/// Carries bytes until one side ends or the proxy stops. The database already has the startup
+/// message; `early` is what the client sent after it.
+pub async fn carry<C>(client: C, backend: OpenedBackend, early: &[u8], context: &TunnelContext) -> io::Result<()>
+where
+    C: AsyncRead + AsyncWrite + Send + Unpin,
+{
+    let session = Mutex::new(QueryTracker::new(backend.activity));
+    let (client_reader, client_writer) = split(client);
+    let (backend_reader, backend_writer) = split(backend.stream);
+    let client_ended = CancellationToken::new();
+    let forth = async {
+        client_to_backend(client_reader, backend_writer, early, &session).await?;
+        client_ended.cancel();
+        // The database answers what it got, and then ends the tunnel.
+        std::future::pending().await
+    };
+    let back = async {
+        backend_to_client(backend_reader, client_writer, &session, context).await?;
+        tokio::select! {
+            () = client_ended.cancelled() => {}
+            () = tokio::time::sleep(CLIENT_LINGER_MAX) => {}
+        }
+        Ok(())
+    };
+    let stopped = async {
+        context.stop.cancelled().await;
+        tokio::time::sleep(TUNNEL_STOP_MAX).await;
+    };
+    tokio::select! {
+        ended = forth => ended,
+        ended = back => ended,
+        () = stopped => Ok(()),
+    }
+}
+
+async fn client_to_backend(
+    mut client: impl AsyncRead + Unpin,
+    mut backend: impl AsyncWrite + Unpin,
+    early: &[u8],
+    session: &Mutex<QueryTracker>,
+) -> io::Result<()> {
+    if !early.is_empty() {
+        session.lock().unwrap_or_else(PoisonError::into_inner).client_sends(early);
+        backend.write_all(early).await?;
+        backend.flush().await?;
+    }
+    let mut buffer = CarryBuffer::default();
+    loop {
+        let read = match client.read(buffer.free()).await {
+            Ok(0) => break,
+            Ok(read) => read,
+            // Many clients close without the end of TLS.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
+            Err(error) => return Err(error),
+        };
+        let bytes = buffer.filled(read);
+        session.lock().unwrap_or_else(PoisonError::into_inner).client_sends(bytes);
+        backend.write_all(bytes).await?;
+        backend.flush().await?;
+        buffer.passed(read);
+    }
+    backend.shutdown().await
+}
+
+async fn backend_to_client(
+    mut backend: impl AsyncRead + Unpin,
+    mut client: impl AsyncWrite + Unpin,
+    session: &Mutex<QueryTracker>,
+    context: &TunnelContext,
+) -> io::Result<()> {
+    let mut buffer = CarryBuffer::default();
+    let mut login = Some(StartupScan::default());
+    // Valid until the tunnel ends.
+    let mut lease: Option<KeyLease> = None;
+    loop {
+        let read = tokio::select! {
+            read = backend.read(buffer.free()) => read?,
+            () = context.stop.cancelled() => {
+                let is_between = match &login {
+                    Some(login) => login.is_between_messages(),
+                    None => session.lock().unwrap_or_else(PoisonError::into_inner).is_backend_between_messages(),
+                };
+                if is_between && buffer.held == 0 {
+                    client.write_all(&ClientRefusal::Stopping.packet()).await?;
+                }
+                break;
+            }
+        };
+        let bytes = buffer.filled(read);
+        let step = match &mut login {
+            _ if read == 0 => StartupStep::Pass(bytes.len()),
+            Some(login) => login.step(bytes, |body| lease = context.keys.issue(context.database, context.port, body)),
+            None => StartupStep::Over(0),
+        };
+        let pass = match step {
+            StartupStep::Pass(upto) => upto,
+            StartupStep::Over(from) => {
+                login = None;
+                session.lock().unwrap_or_else(PoisonError::into_inner).backend_sends(&bytes[from..]);
+                bytes.len()
+            }
+        };
+        client.write_all(&bytes[..pass]).await?;
+        client.flush().await?;
+        if read == 0 {
+            break;
+        }
+        buffer.passed(pass);
+    }
+    client.shutdown().await
+}
+
+/// A buffer that is small while little passes: most connections are idle most of the time.
+#[derive(Default)]
+struct CarryBuffer {
+    bytes: Vec<u8>,
+    /// Bytes at the beginning that were read and could not pass yet.
+    held: usize,
+    last: usize,
+}
+
+impl CarryBuffer {
+    /// The place for the next read.
+    fn free(&mut self) -> &mut [u8] {
+        if self.bytes.is_empty() {
+            self.bytes = vec![0; QUIET_BUFFER_BYTES];
+        } else if self.last == self.bytes.len() && self.bytes.len() < FULL_BUFFER_BYTES {
+            self.bytes.resize(FULL_BUFFER_BYTES, 0);
+        } else if self.last < QUIET_BUFFER_BYTES / 4 && self.bytes.len() > QUIET_BUFFER_BYTES {
+            self.bytes.truncate(QUIET_BUFFER_BYTES);
+            self.bytes.shrink_to_fit();
+        }
+        &mut self.bytes[self.held..]
+    }
+
+    /// All bytes that may pass after a read.
+    fn filled(&mut self, read: usize) -> &mut [u8] {
+        self.last = self.held + read;
+        &mut self.bytes[..self.last]
+    }
+
+    /// Forgets the first bytes and keeps the others.
+    fn passed(&mut self, upto: usize) {
+        self.bytes.copy_within(upto..self.last, 0);
+        self.held = self.last - upto;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_grows_under_load_and_shrinks_when_it_is_over() {
+        let mut buffer = CarryBuffer::default();
+        assert_eq!(buffer.free().len(), QUIET_BUFFER_BYTES);
+        let size = buffer.filled(QUIET_BUFFER_BYTES).len();
+        buffer.passed(size);
+        assert_eq!(buffer.free().len(), FULL_BUFFER_BYTES);
+        buffer.filled(100);
+        buffer.passed(90);
+        assert_eq!(buffer.free().len(), QUIET_BUFFER_BYTES - 10);
+        assert_eq!(buffer.filled(5).len(), 15);
+    }
+}
