@@ -28,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("identity", &["dial", "kit"]),
     ("mail", &["kit"]),
     ("postgres-proxy", &["kit"]),
+    ("postgres-broker", &["kit"]),
     (
         "control",
         &[

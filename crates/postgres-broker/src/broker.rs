@@ -1,0 +1,263 @@
+//! The broker: takes a request, finds or opens a connection, runs the work under its deadline, and
+//! cancels on the server what nobody waits for any more.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    body::{Body, to_bytes},
+    http::{Method, StatusCode},
+    response::{IntoResponse, Response},
+};
+use pandastack_kit::Scope;
+use serde_json::json;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, interval, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    body::{AnswerHead, AnswerSink},
+    connect::{Connect, Login},
+    fault::{BrokerFault, SessionFailure},
+    job::BrokerJob,
+    limits,
+    pool::{PoolKey, RunningRequest, SessionPool},
+    request::{self, BrokerRoute},
+    session::Session,
+    startup,
+};
+
+/// Answers requests for any number of databases. Clones share their connections.
+#[derive(Clone)]
+pub struct Broker {
+    connect: Arc<dyn Connect>,
+    pub(crate) pool: Arc<SessionPool>,
+    scope: Scope,
+}
+
+/// Whether a connection may wake the machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waking {
+    Allowed,
+    Refused,
+}
+
+/// A connection that is wanted.
+struct SessionWish<'a> {
+    key: &'a PoolKey,
+    login: &'a Login,
+    timeout: Duration,
+    waking: Waking,
+}
+
+impl Broker {
+    /// Makes a broker. Its tasks run in the scope.
+    pub fn new(connect: Arc<dyn Connect>, scope: Scope) -> Self {
+        let pool = Arc::new(SessionPool::default());
+        let (swept, token) = (Arc::downgrade(&pool), scope.token());
+        scope.start("broker idle connections", async move {
+            let mut ticks = interval(limits::IDLE_SWEEP);
+            while token.run_until_cancelled(ticks.tick()).await.is_some() {
+                let Some(pool) = swept.upgrade() else { return };
+                pool.expire(Instant::now());
+            }
+        });
+        Self { connect, pool, scope }
+    }
+
+    /// Answers one request. The caller has checked the token, except for `GET /v1/health`.
+    pub async fn answer(&self, machine: &str, login: Login, method: &Method, path: &str, body: Body) -> Response {
+        let job = match request::route(method, path) {
+            Ok(BrokerRoute::Health) => return self.health(machine, &login).await,
+            Ok(route) => read_job(route, body).await,
+            Err(fault) => Err(fault),
+        };
+        match job {
+            Ok(job) => self.start(machine, login, job).await,
+            Err(fault) => fault.into_response(),
+        }
+    }
+
+    /// Whether requests of the machine run. Idle connections do not count.
+    pub fn has_running(&self, machine: &str) -> bool {
+        self.pool.has_running(machine)
+    }
+
+    /// Drops the machine's idle connections, and keeps none of those in use for later.
+    pub fn forget(&self, machine: &str) {
+        self.pool.forget(machine);
+    }
+
+    /// Starts the job's task and waits for its answer. Who stops waiting, stops the job.
+    async fn start(&self, machine: &str, login: Login, job: BrokerJob) -> Response {
+        let Some(running) = self.pool.begin(machine) else {
+            let error = "too many queries run at once; try again later";
+            return BrokerFault::unavailable(error).with_code("53300").into_response();
+        };
+        let (head, answer) = oneshot::channel();
+        let token = self.scope.token().child_token();
+        let guard = token.clone().drop_guard();
+        let (broker, machine) = (self.clone(), machine.to_owned());
+        self.scope.start("broker request", async move {
+            let held = broker.connect.hold(&machine);
+            broker.work(&machine, &login, job, running, head, token).await;
+            drop(held);
+        });
+        match answer.await {
+            Ok(head) => AnswerHead::into_response(head, guard),
+            Err(_) => BrokerFault::unavailable("the server is shutting down").into_response(),
+        }
+    }
+
+    async fn work(
+        &self,
+        machine: &str,
+        login: &Login,
+        job: BrokerJob,
+        running: RunningRequest,
+        head: oneshot::Sender<AnswerHead>,
+        token: CancellationToken,
+    ) {
+        let mut sink = match job {
+            BrokerJob::Transaction(_) => AnswerSink::whole(head),
+            _ => AnswerSink::streaming(head),
+        };
+        let database = job.database(login).to_owned();
+        let key = PoolKey { machine: machine.to_owned(), database, login: login.digest() };
+        match &job {
+            // Idle connections would keep a database from being dropped or copied.
+            BrokerJob::DropDatabase(name) => self.pool.forget_database(machine, name),
+            BrokerJob::CreateDatabase(_) => self.pool.forget_database(machine, "template1"),
+            _ => {}
+        }
+        let wish = SessionWish { key: &key, login, timeout: job.timeout(), waking: Waking::Allowed };
+        let mut session = match token.run_until_cancelled(self.session(wish)).await {
+            None => return,
+            Some(Err(fault)) => return sink.fail(fault).await,
+            Some(Ok(session)) => session,
+        };
+        let deadline = job.timeout() + limits::TIMEOUT_GRACE;
+        let worked = token.run_until_cancelled(timeout(deadline, job.run(&mut session, login, &mut sink))).await;
+        let outcome = match worked {
+            None => Err(BrokerFault::unavailable("the request was given up")),
+            Some(Err(_)) => Err(BrokerFault::late()),
+            Some(Ok(outcome)) => outcome.map_err(BrokerFault::from),
+        };
+        self.give_back(&running, key, session).await;
+        let last = async {
+            match outcome {
+                Ok(()) => sink.finish(job.status()).await,
+                Err(fault) => sink.fail(fault).await,
+            }
+        };
+        // Without its end, the answer breaks off.
+        let _ = timeout(limits::ANSWER_TAIL_MAX, last).await;
+    }
+
+    /// Keeps a connection whose work is over, and cancels the work of any other.
+    async fn give_back(&self, running: &RunningRequest, key: PoolKey, mut session: Session) {
+        if !session.is_clean() {
+            startup::cancel(&*self.connect, &key.machine, session.cancel_key).await;
+            return session.close().await;
+        }
+        // The answer is read before the next use: nobody waits for it here.
+        if let Ok(Ok(())) = timeout(limits::RESET_MAX, session.send_reset()).await {
+            running.keep(key, session);
+        }
+    }
+
+    /// Takes an idle connection, or opens one. Nothing of the caller has been sent yet, so that a
+    /// stale connection can be replaced without doubt.
+    async fn session(&self, wish: SessionWish<'_>) -> Result<Session, BrokerFault> {
+        let set_timeout = format!("SET statement_timeout = {}", wish.timeout.as_millis());
+        while let Some(mut session) = self.pool.take(wish.key) {
+            let ready = async {
+                session.settle().await?;
+                session.run(&set_timeout).await
+            };
+            if let Ok(Ok(())) = timeout(limits::RESET_MAX, ready).await {
+                return Ok(session);
+            }
+        }
+        let open = async {
+            let machine = &wish.key.machine;
+            let stream = match wish.waking {
+                Waking::Allowed => self.connect.connect(machine).await,
+                Waking::Refused => self.connect.connect_awake(machine).await,
+            };
+            let stream =
+                stream.map_err(|refused| BrokerFault::unavailable(format!("database unavailable: {refused}")))?;
+            let mut session = startup::log_in(stream, wish.login, &wish.key.database).await?;
+            session.run(&set_timeout).await?;
+            Ok(session)
+        };
+        let late = || BrokerFault::unavailable("the database did not answer in time");
+        timeout(limits::CONNECT_MAX, open).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Asks the database for a sign of life, without waking it.
+    async fn health(&self, machine: &str, login: &Login) -> Response {
+        let key = PoolKey { machine: machine.to_owned(), database: login.database.clone(), login: login.digest() };
+        let check = async {
+            let running = self.pool.begin(machine).ok_or_else(|| SessionFailure::Lost("busy".into()))?;
+            let wish = SessionWish { key: &key, login, timeout: limits::HEALTH_MAX, waking: Waking::Refused };
+            let session = self.session(wish).await?;
+            self.give_back(&running, key.clone(), session).await;
+            Ok::<(), SessionFailure>(())
+        };
+        let ts = now_rfc3339();
+        match timeout(limits::HEALTH_MAX, check).await {
+            Ok(Ok(())) => Json(json!({ "status": "ok", "postgres": "ok", "ts": ts })).into_response(),
+            _ => {
+                let body = json!({ "status": "degraded", "postgres": "unavailable", "ts": ts });
+                (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
+            }
+        }
+    }
+}
+
+/// Reads the body that the route needs.
+async fn read_job(route: BrokerRoute, body: Body) -> Result<BrokerJob, BrokerFault> {
+    let body = match route {
+        BrokerRoute::Query | BrokerRoute::Exec | BrokerRoute::Transaction | BrokerRoute::CreateDatabase => {
+            read(body).await?
+        }
+        _ => bytes::Bytes::new(),
+    };
+    match route {
+        BrokerRoute::Query => request::single(&body).map(BrokerJob::Query),
+        BrokerRoute::Exec => request::single(&body).map(BrokerJob::Exec),
+        BrokerRoute::Transaction => request::transaction(&body).map(BrokerJob::Transaction),
+        BrokerRoute::CreateDatabase => request::new_database(&body).map(BrokerJob::CreateDatabase),
+        BrokerRoute::DropDatabase(name) => Ok(BrokerJob::DropDatabase(name)),
+        BrokerRoute::ListDatabases => Ok(BrokerJob::ListDatabases),
+        BrokerRoute::Overview | BrokerRoute::Health => Ok(BrokerJob::Overview),
+    }
+}
+
+async fn read(body: Body) -> Result<bytes::Bytes, BrokerFault> {
+    let late = |_| BrokerFault::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time");
+    let read = timeout(limits::BODY_READ_MAX, to_bytes(body, limits::BODY_BYTES_MAX)).await.map_err(late)?;
+    read.map_err(|_| {
+        let error = format!("the body is incomplete or larger than {} MiB", limits::BODY_BYTES_MAX / (1024 * 1024));
+        BrokerFault::new(StatusCode::PAYLOAD_TOO_LARGE, error)
+    })
+}
+
+/// Returns the current time in UTC, in whole seconds.
+fn now_rfc3339() -> String {
+    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Days since 1 March of year 0: with the leap day last, months follow one formula.
+    let day = days + 719_468;
+    let (era, of_era) = (day / 146_097, day % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let (day, month) = (of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
