@@ -7,7 +7,7 @@ use pandastack_edge::{Edge, serve};
 use pandastack_kit::Scope;
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_testbed::Bed;
-use pandastack_wire_fleet::{Caller, ControlPort, Credential, PreviewGrant, WorkspaceId};
+use pandastack_wire_fleet::{Caller, ControlPort, Credential, DatabaseLogin, PreviewGrant, WorkspaceId};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -39,6 +39,14 @@ impl ControlPort for Tenants {
     }
 
     async fn open_preview(&self, _: &str) -> Result<PreviewGrant, Fault> {
+        Err(Fault::no_sandbox())
+    }
+
+    async fn admit_database(&self, _: SandboxId) -> Result<DatabaseLogin, Fault> {
+        Err(Fault::no_sandbox())
+    }
+
+    async fn open_broker(&self, _: SandboxId, _: &str) -> Result<DatabaseLogin, Fault> {
         Err(Fault::no_sandbox())
     }
 }

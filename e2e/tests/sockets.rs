@@ -23,7 +23,7 @@ use pandastack_kit::Scope;
 use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_sys::pty;
 use pandastack_testbed::{Bed, built, wait_for};
-use pandastack_wire_fleet::{Caller, ControlPort, Credential, HostPort, PreviewGrant, WorkspaceId};
+use pandastack_wire_fleet::{Caller, ControlPort, Credential, DatabaseLogin, HostPort, PreviewGrant, WorkspaceId};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{
@@ -58,6 +58,14 @@ impl ControlPort for OneTenant {
     }
 
     async fn open_preview(&self, _: &str) -> Result<PreviewGrant, Fault> {
+        Err(Fault::no_sandbox())
+    }
+
+    async fn admit_database(&self, _: SandboxId) -> Result<DatabaseLogin, Fault> {
+        Err(Fault::no_sandbox())
+    }
+
+    async fn open_broker(&self, _: SandboxId, _: &str) -> Result<DatabaseLogin, Fault> {
         Err(Fault::no_sandbox())
     }
 }

@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("guest", &["wire-guest", "sys", "kit"]),
     ("host", &["wire-fleet", "wire-guest", "vmm", "layers", "sys", "kit", "model"]),
     ("door", &["wire-public", "wire-fleet", "model", "kit"]),
-    ("edge", &["door", "wire-public", "wire-fleet", "model", "kit"]),
+    ("edge", &["door", "postgres-broker", "wire-public", "wire-fleet", "model", "kit"]),
     ("dockerfile", &[]),
     ("database", &[]),
     ("dial", &["kit"]),

@@ -2,6 +2,7 @@
 
 mod announce;
 mod dashboard;
+mod databases;
 mod first_key;
 mod images;
 mod limits;
@@ -78,6 +79,8 @@ pub struct UpArgs {
     #[command(flatten)]
     tls: tls::TlsArgs,
     #[command(flatten)]
+    databases: databases::DatabaseArgs,
+    #[command(flatten)]
     mail: MailArgs,
     #[command(flatten)]
     mcp: mcp::McpServerArgs,
@@ -153,12 +156,16 @@ impl UpArgs {
         spans: Option<SpanQueue>,
     ) -> Result<Control> {
         let state = self.control_place(place).await?;
+        let https = doorway.https.as_ref().map(|https| &https.set);
+        let databases = self.databases.open(&place.data_dir, doorway.public_url.as_deref(), https).await?;
         let control = self.open_control(&state, host.clone(), scope, (&doorway, spans)).await?;
+        let control = control.with_database_addresses(databases.addresses.clone());
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         // Before it is announced: a signal would end a process that does not listen yet.
         let stop = asked_to_stop();
         let link = control.operator_link();
-        self.announce(place, (&key, link), &format!("{} ({})", tier.tier, tier.reason), &doorway)?;
+        self.announce(place, (&key, link), &format!("{} ({})", tier.tier, tier.reason), (&doorway, &databases))?;
+        databases.start(Arc::new(control.clone()), host.clone(), scope)?;
         self.start_serving(&control, host, scope, doorway)?;
         notify::ready(scope);
         stop.await;

@@ -17,7 +17,7 @@ use pandastack_door::{
 use pandastack_kit::{Clock, Scope, random_bytes, trace::SpanQueue};
 use pandastack_mail::MailerError;
 use pandastack_model::{Fault, SandboxId};
-use pandastack_wire_fleet::{Caller, ControlPort, Credential, HostPort, PreviewGrant, WorkspaceId};
+use pandastack_wire_fleet::{Caller, ControlPort, Credential, DatabaseLogin, HostPort, PreviewGrant, WorkspaceId};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -37,7 +37,7 @@ use crate::{
     mail::{MailSettings, OutgoingMail},
     meters::Meters,
     series::AllSeries,
-    settings::ControlSettings,
+    settings::{ControlSettings, DatabaseAddresses},
     sign_in::{SignIn, SignInError, SignInSettings},
     store::{LeaseTerm, ResourceKind, Store, StoreError},
     stripe::{self, BillingSettings},
@@ -94,6 +94,8 @@ pub(crate) struct RequestLocks {
     /// Taken while disk space is reserved for a volume, so that two requests cannot both get the
     /// last of a workspace's share.
     pub(crate) volumes: Arc<tokio::sync::Mutex<()>>,
+    /// Taken while the sealed machine is made that databases start from.
+    pub(crate) golden: Arc<tokio::sync::Mutex<()>>,
     /// Taken while a sandbox starts.
     pub(crate) starts: StartTurns,
     /// Taken while the sandboxes of a held workspace are put to sleep.
@@ -225,6 +227,7 @@ impl Control {
                 promotions: Arc::default(),
                 terms: Arc::default(),
                 volumes: Arc::default(),
+                golden: Arc::default(),
                 starts: StartTurns::new(STARTS_AT_ONCE),
                 held: HeldWorkspaces::default(),
                 ended: Arc::default(),
@@ -359,6 +362,12 @@ impl Control {
         Self { settings: Arc::new(settings), ..self }
     }
 
+    /// Sets where clients reach managed databases. Call it before the first request.
+    pub fn with_database_addresses(self, databases: DatabaseAddresses) -> Self {
+        let settings = ControlSettings { databases, ..(*self.settings).clone() };
+        self.with_settings(settings)
+    }
+
     /// Changes the number of event followers allowed at once. Call it before the first request.
     pub fn with_followers(mut self, followers: usize) -> Self {
         self.front.followers = Places::new(FOLLOWERS, followers);
@@ -419,6 +428,14 @@ impl ControlPort for Control {
 
     async fn open_preview(&self, token: &str) -> Result<PreviewGrant, Fault> {
         self.read_preview(token).await
+    }
+
+    async fn admit_database(&self, database: SandboxId) -> Result<DatabaseLogin, Fault> {
+        self.admit_to_database(database).await
+    }
+
+    async fn open_broker(&self, database: SandboxId, token: &str) -> Result<DatabaseLogin, Fault> {
+        self.broker_login(database, token).await
     }
 }
 

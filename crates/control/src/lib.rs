@@ -40,7 +40,7 @@ use pandastack_dial as dial;
 pub use pandastack_door::{OperatorLimit, ProxyTrust, RateSettings};
 pub use pandastack_identity::{JwtSettings, OidcSettings, PasswordSettings};
 pub use pandastack_mail::{MailerError, SmtpSettings, SmtpSettingsError};
-pub use settings::ControlSettings;
+pub use settings::{ControlSettings, DatabaseAddresses};
 pub use sign_in::{AuthMode, SignInError, SignInSettings};
 pub use store::{
     ChainDefect, ChainLink, ChainReport, DeadFilter, DeadMeterEvent, DefectKind, ListedKey, SCHEMA, StoreError,

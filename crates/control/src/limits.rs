@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pandastack_model::{PATH_RULE_BYTES_MAX, PATH_RULES_MAX};
+use pandastack_model::{ByteSize, PATH_RULE_BYTES_MAX, PATH_RULES_MAX};
 use pandastack_wire_public::limits as public;
 
 // The Dockerfile and image rooms do not know the public API. Their limits must fit its limits.
@@ -370,3 +370,17 @@ pub const CAP_SLEEPS_AT_ONCE: usize = 4;
 /// found again in the next turn of the worker.
 pub const HELD_AT_ONCE: usize = 8;
 pub const HELD_WAITING_MAX: usize = 1024;
+
+/// Size of the volume of a new database. It takes space only as it is written.
+pub const DATABASE_VOLUME: ByteSize = ByteSize::gib(5);
+/// Idle time after which a database sleeps.
+pub const DATABASE_IDLE_SECONDS: u64 = 300;
+/// Time to make an empty cluster, which happens once for each template.
+pub const DATABASE_INIT_MAX: Duration = Duration::from_secs(300);
+/// Time for one errand in a database's machine.
+pub const DATABASE_ERRAND_MAX: Duration = Duration::from_secs(60);
+/// Bytes kept of what an errand prints.
+pub const DATABASE_OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Lines of a database's log that one request may ask for.
+pub const DATABASE_LOG_LINES: std::ops::RangeInclusive<u32> = 10..=2000;
+pub const DATABASE_LOG_LINES_DEFAULT: u32 = 300;

@@ -17,6 +17,23 @@ pub struct ControlSettings {
     pub default_plan: PlanName,
     /// Domain of signed links. The edge serves the same domain.
     pub preview_suffix: PreviewSuffix,
+    pub databases: DatabaseAddresses,
+}
+
+/// Where clients reach managed databases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseAddresses {
+    /// What follows the id in a host name, as `.db.localhost`.
+    pub suffix: String,
+    pub port: u16,
+    /// The server's own address, for the HTTP broker. By default the one of the request.
+    pub api_url: Option<String>,
+}
+
+impl Default for DatabaseAddresses {
+    fn default() -> Self {
+        Self { suffix: ".db.localhost".to_owned(), port: 5432, api_url: None }
+    }
 }
 
 impl Default for ControlSettings {
@@ -28,6 +45,7 @@ impl Default for ControlSettings {
             plans: Plans::default(),
             default_plan: PlanName::Custom,
             preview_suffix: PreviewSuffix::default(),
+            databases: DatabaseAddresses::default(),
         }
     }
 }

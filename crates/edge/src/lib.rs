@@ -3,6 +3,7 @@
 //! shared memory budget.
 
 mod access;
+mod databases;
 mod diff;
 mod exec;
 mod files;
@@ -27,6 +28,7 @@ use pandastack_door::{PlaceKind, Places};
 pub use pandastack_door::{ServeSettings, serve, serve_with};
 use pandastack_kit::Scope;
 use pandastack_model::PreviewSuffix;
+use pandastack_postgres_broker::Broker;
 use pandastack_wire_fleet::{ControlPort, HostPort};
 
 use crate::{exec::OutputBudget, socket::OpenSockets};
@@ -51,6 +53,8 @@ pub struct Edge {
     connections: Places,
     /// Places of comparisons of two sandboxes.
     diffs: Places,
+    /// SQL over HTTP.
+    broker: Broker,
 }
 
 impl Edge {
@@ -61,7 +65,8 @@ impl Edge {
         let followers = Places::new(FOLLOWERS, limits::FOLLOWERS_MAX);
         let connections = ServeSettings::default().places();
         let diffs = Places::new(diff::DIFFS, limits::DIFFS_AT_ONCE);
-        Self { control, host, budget, scope, suffix: None, sockets, followers, connections, diffs }
+        let broker = Broker::new(Arc::new(databases::HostDatabases(host.clone())), scope.clone());
+        Self { control, host, budget, scope, suffix: None, sockets, followers, connections, diffs, broker }
     }
 
     /// Serves public previews below a domain.
@@ -142,6 +147,7 @@ impl Edge {
             .route("/v1/sandboxes/{id}/proxy/{port}", any(proxy::proxy))
             .route("/v1/sandboxes/{id}/proxy/{port}/", any(proxy::proxy))
             .route("/v1/sandboxes/{id}/proxy/{port}/{*path}", any(proxy::proxy))
+            .route("/v1/databases/{id}/proxy/{*path}", any(databases::broker))
             .route("/v1/p/{token}", any(preview::moved))
             .route("/v1/p/{token}/", any(preview::moved))
             .route("/v1/p/{token}/{*path}", any(preview::moved))

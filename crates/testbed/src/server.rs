@@ -61,7 +61,7 @@ impl TestServer {
         let out = std::fs::File::create(&log)?;
         let mut command = Command::new(built("pandastack"));
         command
-            .args(["up", "--listen", "127.0.0.1:0", "--data-dir"])
+            .args(["up", "--listen", "127.0.0.1:0", "--db-listen", "127.0.0.1:0", "--data-dir"])
             .arg(data_dir)
             .env("PANDASTACK_BOOTSTRAP_KEY", &key)
             .stdin(Stdio::null())

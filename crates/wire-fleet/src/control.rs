@@ -1,6 +1,6 @@
 //! Requests of the edge to the control plane: authentication, and access to a sandbox.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use pandastack_model::{Fault, GuestPort, LinkLabel, Owner, PathRules, Role, SandboxId};
@@ -114,6 +114,19 @@ pub struct PreviewGrant {
     pub label: LinkLabel,
 }
 
+/// The login of a database's role.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DatabaseLogin {
+    pub user: String,
+    pub password: String,
+}
+
+impl fmt::Debug for DatabaseLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DatabaseLogin").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
 /// The control plane as the edge sees it.
 #[async_trait]
 pub trait ControlPort: Send + Sync + 'static {
@@ -133,4 +146,11 @@ pub trait ControlPort: Send + Sync + 'static {
     /// Checks a signed preview's token. A bad or expired one is `Unauthorized`; one of a removed
     /// sandbox is `Missing`.
     async fn open_preview(&self, token: &str) -> Result<PreviewGrant, Fault>;
+
+    /// Checks that a database may be connected to, by anybody: its password protects it. Returns
+    /// the login of its role, for the server's own health checks.
+    async fn admit_database(&self, database: SandboxId) -> Result<DatabaseLogin, Fault>;
+
+    /// Checks the token of a database's HTTP broker. Returns the login that the broker uses.
+    async fn open_broker(&self, database: SandboxId, token: &str) -> Result<DatabaseLogin, Fault>;
 }

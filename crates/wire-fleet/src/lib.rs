@@ -14,7 +14,8 @@ mod usage;
 
 pub use code::{CellEnd, CellEnded, CellEvent, CellParams, CellStream, CodeSessionView};
 pub use control::{
-    AuthMethod, Caller, CallerUser, ControlPort, Credential, FIRST_WORKSPACE, PreviewGrant, WorkspaceId, WorkspaceRate,
+    AuthMethod, Caller, CallerUser, ControlPort, Credential, DatabaseLogin, FIRST_WORKSPACE, PreviewGrant, WorkspaceId,
+    WorkspaceRate,
 };
 pub use host::{
     AuditReport, BootParams, ByteStream, ChangeCause, ConsoleRange, EnsureParams, ExecControl, ExecEvent, ExecParams,

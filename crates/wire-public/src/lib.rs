@@ -6,6 +6,7 @@ mod billing;
 mod build;
 mod build_log;
 mod code;
+mod database;
 mod diff;
 mod egress;
 mod event;
@@ -50,6 +51,10 @@ pub use build_log::{BUILD_LOG_END, build_log_event, log_lines};
 pub use code::{
     CODE_LANGUAGES, CellResult, CellSpec, CodeSession, Interpreter, MimeBundle, OpenSession, RanOnce, RunCell, RunOnce,
     RunOnceSpec, cell_timeout,
+};
+pub use database::{
+    BranchDatabase, ChangeDatabase, CreateDatabase, DATABASE_ROLE, DatabaseConnection, DatabaseLogs, DatabaseSize,
+    DatabaseSleep, DatabaseSpec, DatabaseStats, DatabaseWake, ManagedDatabase, ManagedDatabaseList, database_status,
 };
 pub use diff::{BranchDiff, FileDiff, RunningProgram};
 pub use egress::{EgressList, SetEgress, egress_list};

@@ -12,6 +12,7 @@ use pandastack_kit::Secret;
 use super::{
     UpArgs,
     dashboard::dashboard_lines,
+    databases::DatabaseListener,
     first_key::{keep_first_key, key_line, write_config},
     listener::ApiListener,
 };
@@ -36,7 +37,7 @@ impl UpArgs {
         place: &OpenedDataFolder,
         (key, link): (&BootstrapKey, Option<Secret<String>>),
         tier: &str,
-        doorway: &ApiListener,
+        (doorway, databases): (&ApiListener, &DatabaseListener),
     ) -> Result<()> {
         let address = doorway.listener.local_addr()?;
         let url = doorway.url()?;
@@ -47,6 +48,9 @@ impl UpArgs {
         writeln!(out, "  previews   {scheme}://PORT-SANDBOX.{}:{}", self.preview_suffix, address.port())?;
         if let Some(https) = &doorway.https {
             writeln!(out, "  https      {}", https.summary())?;
+        }
+        if let Some(line) = databases.summary() {
+            writeln!(out, "  databases  {line}")?;
         }
         writeln!(out, "  data       {}", place.data_dir.display())?;
         let (connections, descriptors) = (doorway.settings.connections_max, doorway.descriptors);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use pandastack_control::{ControlSettings, OperatorLimit, PlanName, Plans, RateSettings};
+use pandastack_control::{ControlSettings, DatabaseAddresses, OperatorLimit, PlanName, Plans, RateSettings};
 use pandastack_model::PreviewSuffix;
 
 #[derive(Args)]
@@ -46,6 +46,7 @@ impl LimitArgs {
             None => usual.plans,
         };
         Ok(ControlSettings {
+            databases: DatabaseAddresses::default(),
             sandboxes_max: self.max_sandboxes,
             rate,
             plans,

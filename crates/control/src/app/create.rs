@@ -54,6 +54,11 @@ impl Control {
         trace::note(SANDBOX_ATTRIBUTE, planned.intent.id);
         self.note_made(&caller, ResourceKind::Sandbox, &[planned.intent.id.to_string()]).await?;
         self.commit(&caller, std::slice::from_ref(&planned), &limits).await?;
+        self.bring_up_planned(planned).await
+    }
+
+    /// Makes a sandbox that was committed, or undoes the commit.
+    pub(super) async fn bring_up_planned(&self, planned: PlannedSandbox) -> Result<Intent, Fault> {
         let PlannedSandbox { mut intent, copies } = planned;
         match self.bring_up(&intent).await {
             Ok(seen) => {

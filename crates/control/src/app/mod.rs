@@ -11,6 +11,7 @@ mod change;
 mod changes;
 mod create;
 mod credentials;
+mod databases;
 mod dead_events;
 mod delete;
 mod deliver;
@@ -52,6 +53,7 @@ pub(crate) use billing::{DaysUsage, MonthBill, STRIPE_EVENT_BYTES_MAX, UsageQues
 pub use bootstrap::{BootstrapError, BootstrapKey};
 pub(crate) use create::public_boot_mode;
 pub use credentials::CredentialCache;
+pub(crate) use databases::{DatabaseView, no_database};
 pub use dead_events::{DeadMeterEvents, RequeueReport};
 pub(crate) use deliver::no_delivery;
 pub(crate) use fork::{ForkGrouping, ForkResult};

@@ -6,6 +6,7 @@ mod auth;
 mod billing;
 mod builds;
 mod caller;
+mod databases;
 mod deliveries;
 mod docs;
 mod egress;
@@ -48,7 +49,7 @@ pub fn router(control: Control) -> Router {
 
 /// The bare routes. A test compares them with the API document.
 pub fn routes() -> Routes<Control> {
-    billing_routes(person_routes(Routes::new()))
+    database_routes(billing_routes(person_routes(Routes::new())))
         .route("/healthz", get(health::health))
         .route("/v1/healthz", get(health::health))
         .route("/version", get(health::version))
@@ -140,6 +141,19 @@ fn person_routes(routes: Routes<Control>) -> Routes<Control> {
         .route("/v1/orgs/{org}/invites/{invite}", delete(orgs::withdraw))
         .route("/v1/orgs/invites/{token}", get(orgs::show_invite))
         .route("/v1/orgs/invites/{token}/accept", post(orgs::accept))
+}
+
+/// Adds the routes of managed databases. The edge has those that carry their queries.
+fn database_routes(routes: Routes<Control>) -> Routes<Control> {
+    routes
+        .route("/v1/databases", get(databases::list).post(databases::create))
+        .route("/v1/databases/{id}", get(databases::get).patch(databases::change).delete(databases::delete))
+        .route("/v1/databases/{id}/connection", get(databases::connection))
+        .route("/v1/databases/{id}/wake", post(databases::wake))
+        .route("/v1/databases/{id}/reset-credentials", post(databases::reset_credentials))
+        .route("/v1/databases/{id}/branches", post(databases::branch))
+        .route("/v1/databases/{id}/stats", get(databases::stats))
+        .route("/v1/databases/{id}/logs", get(databases::logs))
 }
 
 /// Adds the routes of prices, usage and bills.

@@ -40,6 +40,9 @@ pub async fn finish(control: &Control) -> Result<(), StoreError> {
     for server in control.store.own_names() {
         take_back(control, server).await?;
     }
+    if let Err(fault) = control.finish_databases().await {
+        tracing::warn!(%fault, "could not finish interrupted databases");
+    }
     end_builds(control).await
 }
 

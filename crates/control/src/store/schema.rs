@@ -21,5 +21,6 @@ pub const SCHEMA: Schema = Schema {
         include_str!("0014_billing.sql"),
         include_str!("0015_attempt_servers.sql"),
         include_str!("0016_copied_volumes.sql"),
+        include_str!("0017_databases.sql"),
     ],
 };

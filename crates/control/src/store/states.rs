@@ -6,7 +6,9 @@ use pandastack_model::{EventKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::{SandboxView, WorkspaceId};
 
 use super::{
-    MachineSize, StartReport, Store, StoreError, failed,
+    MachineSize, StartReport, Store, StoreError,
+    databases::drop_database,
+    failed,
     intent::{column, read_observed, read_state},
     outbox::{EndEvent, PendingEvents, announce, announce_end},
     to_sql,
@@ -179,6 +181,7 @@ impl Store {
             .map_err(failed("delete a sandbox"))?;
         super::lineage::prune(&mut tx, id).await?;
         hide_copies(&mut tx, id).await?;
+        drop_database(&mut tx, id).await?;
         end_subject(&mut tx, &id.to_string(), now_ns).await?;
         query("DELETE FROM deleted_sandbox WHERE deleted_at < ?")
             .bind(to_sql(forget_before_ns))

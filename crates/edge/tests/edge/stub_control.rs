@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use pandastack_model::{Fault, FaultKind, GuestPort, LINK_LABEL_BYTES, LinkLabel, PathRules, SandboxId};
-use pandastack_wire_fleet::{Caller, ControlPort, Credential, PreviewGrant, WorkspaceId};
+use pandastack_wire_fleet::{Caller, ControlPort, Credential, DatabaseLogin, PreviewGrant, WorkspaceId};
 
 /// Every key is its own tenant. The sandbox belongs to `mine`.
 pub struct StubControl(pub SandboxId);
@@ -39,5 +39,18 @@ impl ControlPort for StubControl {
         let port = GuestPort::try_from(3000).unwrap();
         let label = LinkLabel::new([token.len() as u8; LINK_LABEL_BYTES]);
         Ok(PreviewGrant { sandbox: self.0, port, paths: PathRules::new(paths).unwrap(), label })
+    }
+
+    async fn admit_database(&self, database: SandboxId) -> Result<DatabaseLogin, Fault> {
+        self.open_broker(database, "pds_pg_right").await
+    }
+
+    /// Only the token `pds_pg_right` is valid.
+    async fn open_broker(&self, database: SandboxId, token: &str) -> Result<DatabaseLogin, Fault> {
+        self.admit_anyone(database).await?;
+        match token {
+            "pds_pg_right" => Ok(DatabaseLogin { user: "pandastack".to_owned(), password: "secret".to_owned() }),
+            _ => Err(Fault::new(FaultKind::Unauthorized, "database.bad_token", "bad broker token")),
+        }
     }
 }

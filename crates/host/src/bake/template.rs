@@ -114,7 +114,10 @@ pub async fn bake(
             boot_and_seal(context, recipe, root, inputs, progress).await?
         }
     };
-    keep_kit(context, root)?;
+    // A database's kernel is newer than the one that other root file systems are tested with.
+    if recipe.suite == KIT_SUITE || !context.layers.boot_kit().kernel.exists() {
+        keep_kit(context, root)?;
+    }
     for name in recipe.aliases.iter().chain([&recipe.name]) {
         context.layers.name_template(name, baked.layer)?;
     }
@@ -130,6 +133,9 @@ fn check_room(context: &BakeSetup, recipe: &Recipe, root: &RootFs) -> Result<(),
     let free = ByteSize::new(context.volume.free_bytes());
     if free < needed { Err(BakeError::Room { needed, free }) } else { Ok(()) }
 }
+
+/// The suite whose kernel boots other root file systems.
+const KIT_SUITE: &str = "bookworm";
 
 /// Keeps the kernel and the initramfs, with which a server boots other root file systems.
 fn keep_kit(context: &BakeSetup, root: &RootFs) -> Result<(), BakeError> {

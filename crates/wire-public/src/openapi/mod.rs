@@ -6,6 +6,7 @@
 mod access;
 mod billing;
 mod copies;
+mod databases;
 mod durable;
 mod files;
 mod guest;
@@ -36,7 +37,7 @@ const ABOUT: &str = "API for sandboxes: Linux machines, each with its own kernel
                      ignored. Every error is an object with a text in `error` and a stable `code`. Every response has \
                      the header `x-request-id`.";
 
-const TAGS: [(&str, &str); 16] = [
+const TAGS: [(&str, &str); 17] = [
     ("Sandboxes", "Create, inspect, hibernate and delete sandboxes."),
     ("Copies", "Forks, fork trees and snapshots."),
     ("Commands", "Run commands: in one request, as a stream, or over a WebSocket."),
@@ -46,6 +47,7 @@ const TAGS: [(&str, &str); 16] = [
     ("Ports", "Ports of programs in a sandbox, and access to them."),
     ("Templates", "Templates for sandboxes, and template builds."),
     ("Volumes", "Disks that outlive sandboxes."),
+    ("Databases", "Managed PostgreSQL: create, branch, query, wake and delete databases."),
     ("Webhooks", "Notifications about events."),
     ("Watching", "Logs, events, metrics and the audit trail."),
     ("API keys", "Create, list and revoke API keys."),
@@ -161,6 +163,7 @@ fn operations() -> Vec<Operation> {
     all.extend(sandboxes::operations());
     all.extend(copies::operations());
     all.extend(durable::operations());
+    all.extend(databases::operations());
     all.extend(guest::operations());
     all.extend(files::operations());
     all.extend(access::operations());

@@ -325,7 +325,7 @@ fn event_schema(events: &[(&str, SchemaFn)], schemas: &mut Schemas) -> Value {
 
 fn meaning(status: u16) -> &'static str {
     match status {
-        0 => "The response of the program in the sandbox.",
+        0 => "The response of the program in the sandbox, or of the database.",
         101 => "The connection is now a WebSocket.",
         201 => "Created.",
         202 => "Accepted.",

@@ -172,6 +172,11 @@ export interface BootStats {
   window_seconds: number;
 }
 
+/** Branches a database. */
+export interface BranchDatabase {
+  label?: string | null;
+}
+
 /** The answer to a comparison of two sandboxes. */
 export interface BranchDiff {
   /** By path. A changed folder is listed only if its kind or its permissions differ. */
@@ -245,6 +250,11 @@ export interface Change {
   type: string;
 }
 
+/** Changes a database. */
+export interface ChangeDatabase {
+  always_on?: boolean | null;
+}
+
 /** Changes the role of a member. */
 export interface ChangeMember {
   role?: string;
@@ -303,6 +313,18 @@ export interface CreateApiKey {
   label?: string | null;
 }
 
+/** Creates a database. */
+export interface CreateDatabase {
+  always_on?: boolean | null;
+  /** Accepted; the template decides. */
+  cpu?: number | null;
+  label?: string | null;
+  /** Accepted; the template decides. */
+  memory_mb?: number | null;
+  /** `1g`, `4g` or `16g`. */
+  size?: string | null;
+}
+
 /** Invites somebody to an organisation. */
 export interface CreateInvite {
   email?: string;
@@ -359,6 +381,40 @@ export interface CurrentOrg {
 /** Chooses the organisation that later requests act in. */
 export interface CurrentOrgRequest {
   org_id?: string;
+}
+
+/** How to connect to a database. */
+export interface DatabaseConnection {
+  broker_token: string;
+  broker_url: string;
+  connection_url: string;
+}
+
+/** The last lines of the server's log. */
+export interface DatabaseLogs {
+  logs: string;
+}
+
+/** Figures of a running database. */
+export interface DatabaseStats {
+  /** From 0 to 1. */
+  cache_hit_ratio: number;
+  connections: number;
+  db_size_bytes: number;
+  disk_avail_bytes: number;
+  disk_size_bytes: number;
+  disk_used_bytes: number;
+  /** From 0 to 100. */
+  disk_used_pct: number;
+  max_connections: number;
+  postgres_version?: string;
+  uptime_seconds: number;
+}
+
+/** The start of a wake. */
+export interface DatabaseWake {
+  id: string;
+  status: string;
 }
 
 /** Declares a port. */
@@ -734,6 +790,43 @@ export interface MakeDir {
   /** Whether to create missing parent folders. An existing folder is then not an error. */
   parents?: boolean;
   path: string;
+}
+
+/** A PostgreSQL server in a machine of its own. */
+export interface ManagedDatabase {
+  always_on?: boolean;
+  /** The database that this one was branched from. */
+  branched_from?: string;
+  broker_token?: string;
+  broker_url?: string;
+  /** Without a query string, so that clients may append one. */
+  connection_url?: string;
+  /** Seconds since 1970. */
+  created_at?: number;
+  database?: string;
+  /** Why it failed, or what it waits for. */
+  error?: string;
+  host?: string;
+  /** Also the id of the sandbox that it runs in. */
+  id: string;
+  label?: string;
+  password?: string;
+  port?: number;
+  sandbox_id?: string;
+  size?: string;
+  /**
+   * `provisioning`, `running`, `hibernated`, `waking` or `failed`. A running database has
+   * credentials.
+   */
+  status: string;
+  template: string;
+  username?: string;
+}
+
+/** The databases of a workspace, without credentials. */
+export interface ManagedDatabaseList {
+  count: number;
+  items: ManagedDatabase[];
 }
 
 /** The owner of the request's credential. */

@@ -136,6 +136,75 @@ export function postBillingSync(): JsonCall<models.MeterFlush> {
   return { kind: "json", method: "POST", path: "/v1/billing/sync" };
 }
 
+/** List databases without credentials, newest first. */
+export function getDatabases(): JsonCall<models.ManagedDatabaseList> {
+  return { kind: "json", method: "GET", path: "/v1/databases" };
+}
+
+/** Create a PostgreSQL database; returns at once. */
+export function postDatabases(body?: models.CreateDatabase): JsonCall<models.ManagedDatabase> {
+  return { kind: "json", method: "POST", path: "/v1/databases", json: body };
+}
+
+/** Delete a database with its data. */
+export function deleteDatabasesId(id: string): EmptyCall {
+  return { kind: "empty", method: "DELETE", path: `/v1/databases/${segment(id)}` };
+}
+
+/** Show a database; does not wake it. */
+export function getDatabasesId(id: string): JsonCall<models.ManagedDatabase> {
+  return { kind: "json", method: "GET", path: `/v1/databases/${segment(id)}` };
+}
+
+/** Change whether a database sleeps when idle. */
+export function patchDatabasesId(
+  id: string,
+  body?: models.ChangeDatabase,
+): JsonCall<models.ManagedDatabase> {
+  return { kind: "json", method: "PATCH", path: `/v1/databases/${segment(id)}`, json: body };
+}
+
+/** Branch a database as it is now. */
+export function postDatabasesIdBranches(
+  id: string,
+  body?: models.BranchDatabase,
+): JsonCall<models.ManagedDatabase> {
+  return {
+    kind: "json",
+    method: "POST",
+    path: `/v1/databases/${segment(id)}/branches`,
+    json: body,
+  };
+}
+
+/** Show how to connect. */
+export function getDatabasesIdConnection(id: string): JsonCall<models.DatabaseConnection> {
+  return { kind: "json", method: "GET", path: `/v1/databases/${segment(id)}/connection` };
+}
+
+/** Show the last lines of a running database's log. */
+export function getDatabasesIdLogs(
+  id: string,
+  query: { lines?: number } = {},
+): JsonCall<models.DatabaseLogs> {
+  return { kind: "json", method: "GET", path: `/v1/databases/${segment(id)}/logs`, query };
+}
+
+/** Replace password and broker token. */
+export function postDatabasesIdResetCredentials(id: string): JsonCall<models.ManagedDatabase> {
+  return { kind: "json", method: "POST", path: `/v1/databases/${segment(id)}/reset-credentials` };
+}
+
+/** Measure a running database. */
+export function getDatabasesIdStats(id: string): JsonCall<models.DatabaseStats> {
+  return { kind: "json", method: "GET", path: `/v1/databases/${segment(id)}/stats` };
+}
+
+/** Wake a database. */
+export function postDatabasesIdWake(id: string): JsonCall<models.DatabaseWake> {
+  return { kind: "json", method: "POST", path: `/v1/databases/${segment(id)}/wake` };
+}
+
 /** List recent events of the workspace, or follow them. */
 export function getEvents(
   query: { limit?: number; since?: string; follow?: boolean } = {},

@@ -19,11 +19,13 @@ __all__ = [
     "BootBucket",
     "BootSample",
     "BootStats",
+    "BranchDatabase",
     "BranchDiff",
     "Build",
     "BuyPlan",
     "CellResult",
     "Change",
+    "ChangeDatabase",
     "ChangeMember",
     "ChangePassword",
     "ChangeWebhook",
@@ -31,6 +33,7 @@ __all__ = [
     "Chmod",
     "CodeSession",
     "CreateApiKey",
+    "CreateDatabase",
     "CreateInvite",
     "CreateOrg",
     "CreateSandbox",
@@ -38,6 +41,10 @@ __all__ = [
     "CreateWebhook",
     "CurrentOrg",
     "CurrentOrgRequest",
+    "DatabaseConnection",
+    "DatabaseLogs",
+    "DatabaseStats",
+    "DatabaseWake",
     "DeclarePort",
     "Delivery",
     "DeliveryAttempt",
@@ -76,6 +83,8 @@ __all__ = [
     "LostOutput",
     "MachineMetrics",
     "MakeDir",
+    "ManagedDatabase",
+    "ManagedDatabaseList",
     "Me",
     "MeterFlush",
     "MetricSeries",
@@ -328,6 +337,12 @@ class BootStats(TypedDict):
     window_seconds: int
 
 
+class BranchDatabase(TypedDict, total=False):
+    """Branches a database."""
+
+    label: str | None
+
+
 class BranchDiff(TypedDict):
     """The answer to a comparison of two sandboxes."""
 
@@ -416,6 +431,12 @@ class Change(_ChangeRequired, total=False):
     cookie: int
 
 
+class ChangeDatabase(TypedDict, total=False):
+    """Changes a database."""
+
+    always_on: bool | None
+
+
 class ChangeMember(TypedDict, total=False):
     """Changes the role of a member."""
 
@@ -480,6 +501,19 @@ class CreateApiKey(TypedDict, total=False):
     expires_in_days: int | None
     # What the key is for.
     label: str | None
+
+
+class CreateDatabase(TypedDict, total=False):
+    """Creates a database."""
+
+    always_on: bool | None
+    # Accepted; the template decides.
+    cpu: int | None
+    label: str | None
+    # Accepted; the template decides.
+    memory_mb: int | None
+    # `1g`, `4g` or `16g`.
+    size: str | None
 
 
 class CreateInvite(TypedDict, total=False):
@@ -550,6 +584,47 @@ class CurrentOrgRequest(TypedDict, total=False):
     """Chooses the organisation that later requests act in."""
 
     org_id: str
+
+
+class DatabaseConnection(TypedDict):
+    """How to connect to a database."""
+
+    broker_token: str
+    broker_url: str
+    connection_url: str
+
+
+class DatabaseLogs(TypedDict):
+    """The last lines of the server's log."""
+
+    logs: str
+
+
+class _DatabaseStatsRequired(TypedDict):
+    # From 0 to 1.
+    cache_hit_ratio: float
+    connections: int
+    db_size_bytes: int
+    disk_avail_bytes: int
+    disk_size_bytes: int
+    disk_used_bytes: int
+    # From 0 to 100.
+    disk_used_pct: float
+    max_connections: int
+    uptime_seconds: int
+
+
+class DatabaseStats(_DatabaseStatsRequired, total=False):
+    """Figures of a running database."""
+
+    postgres_version: str
+
+
+class DatabaseWake(TypedDict):
+    """The start of a wake."""
+
+    id: str
+    status: str
 
 
 class _DeclarePortRequired(TypedDict):
@@ -992,6 +1067,46 @@ class MakeDir(_MakeDirRequired, total=False):
 
     # Whether to create missing parent folders. An existing folder is then not an error.
     parents: bool
+
+
+class _ManagedDatabaseRequired(TypedDict):
+    # Also the id of the sandbox that it runs in.
+    id: str
+    # `provisioning`, `running`, `hibernated`, `waking` or `failed`. A running database has
+    # credentials.
+    status: str
+    template: str
+
+
+class ManagedDatabase(_ManagedDatabaseRequired, total=False):
+    """A PostgreSQL server in a machine of its own."""
+
+    always_on: bool
+    # The database that this one was branched from.
+    branched_from: str
+    broker_token: str
+    broker_url: str
+    # Without a query string, so that clients may append one.
+    connection_url: str
+    # Seconds since 1970.
+    created_at: int
+    database: str
+    # Why it failed, or what it waits for.
+    error: str
+    host: str
+    label: str
+    password: str
+    port: int
+    sandbox_id: str
+    size: str
+    username: str
+
+
+class ManagedDatabaseList(TypedDict):
+    """The databases of a workspace, without credentials."""
+
+    count: int
+    items: list[ManagedDatabase]
 
 
 class _MeRequired(TypedDict):

@@ -183,6 +183,74 @@ def post_billing_sync() -> JsonCall[models.MeterFlush]:
     return JsonCall("POST", "/v1/billing/sync")
 
 
+def get_databases() -> JsonCall[models.ManagedDatabaseList]:
+    """List databases without credentials, newest first."""
+    return JsonCall("GET", "/v1/databases")
+
+
+def post_databases(body: models.CreateDatabase | None = None) -> JsonCall[models.ManagedDatabase]:
+    """Create a PostgreSQL database; returns at once.
+
+    It is ready when its status is `running`. Another size than 1g needs the template of that size.
+    """
+    return JsonCall("POST", "/v1/databases", json=body)
+
+
+def delete_databases_id(id_: str) -> EmptyCall:
+    """Delete a database with its data."""
+    return EmptyCall("DELETE", f"/v1/databases/{segment(id_)}")
+
+
+def get_databases_id(id_: str) -> JsonCall[models.ManagedDatabase]:
+    """Show a database; does not wake it."""
+    return JsonCall("GET", f"/v1/databases/{segment(id_)}")
+
+
+def patch_databases_id(
+    id_: str,
+    body: models.ChangeDatabase | None = None,
+) -> JsonCall[models.ManagedDatabase]:
+    """Change whether a database sleeps when idle."""
+    return JsonCall("PATCH", f"/v1/databases/{segment(id_)}", json=body)
+
+
+def post_databases_id_branches(
+    id_: str,
+    body: models.BranchDatabase | None = None,
+) -> JsonCall[models.ManagedDatabase]:
+    """Branch a database as it is now.
+
+    The branch is a fork of the live server with its data and its cache. It has credentials of its
+    own and is ready when its status is `running`. The source goes on.
+    """
+    return JsonCall("POST", f"/v1/databases/{segment(id_)}/branches", json=body)
+
+
+def get_databases_id_connection(id_: str) -> JsonCall[models.DatabaseConnection]:
+    """Show how to connect."""
+    return JsonCall("GET", f"/v1/databases/{segment(id_)}/connection")
+
+
+def get_databases_id_logs(id_: str, *, lines: int | None = None) -> JsonCall[models.DatabaseLogs]:
+    """Show the last lines of a running database's log."""
+    return JsonCall("GET", f"/v1/databases/{segment(id_)}/logs", query={"lines": lines})
+
+
+def post_databases_id_reset_credentials(id_: str) -> JsonCall[models.ManagedDatabase]:
+    """Replace password and broker token."""
+    return JsonCall("POST", f"/v1/databases/{segment(id_)}/reset-credentials")
+
+
+def get_databases_id_stats(id_: str) -> JsonCall[models.DatabaseStats]:
+    """Measure a running database."""
+    return JsonCall("GET", f"/v1/databases/{segment(id_)}/stats")
+
+
+def post_databases_id_wake(id_: str) -> JsonCall[models.DatabaseWake]:
+    """Wake a database."""
+    return JsonCall("POST", f"/v1/databases/{segment(id_)}/wake")
+
+
 def get_events(
     *,
     limit: int | None = None,

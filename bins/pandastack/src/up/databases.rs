@@ -1,0 +1,176 @@
+//! Managed databases of `pandastack up`: the listener for PostgreSQL clients, its certificates, and
+//! the way from a server name to a port of a machine.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use clap::Args;
+use pandastack_control::DatabaseAddresses;
+use pandastack_kit::Scope;
+use pandastack_model::{FaultKind, GuestPort, SandboxId, SandboxState};
+use pandastack_postgres_proxy::{
+    BackendPort, Databases, OpenPurpose, OpenRefusal, OpenRequest, OpenedBackend, PostgresProxy, ProxyBackends,
+    ProxySettings, QueryActivity, QueryState,
+};
+use pandastack_tls::{CertificateSet, LocalAuthority};
+use pandastack_wire_fleet::{ControlPort, HostPort};
+use tokio::net::TcpListener;
+
+use super::tell;
+
+/// Folder of the local certificate authority, in the data folder.
+const AUTHORITY_FOLDER: &str = "database-ca";
+/// Ports in the machine of a database.
+const POOLER_PORT: i64 = 6432;
+const POSTGRES_PORT: i64 = 5432;
+/// The usual port of PostgreSQL.
+const DEFAULT_PORT: u16 = 5432;
+
+#[derive(Args)]
+pub struct DatabaseArgs {
+    /// Address for PostgreSQL clients of managed databases. The default is 127.0.0.1:5432, if it is
+    /// free
+    #[arg(long, env = "PANDASTACK_DB_LISTEN", value_name = "ADDRESS")]
+    db_listen: Option<SocketAddr>,
+    /// Domain of managed databases: clients connect to ID.DOMAIN. Without a certificate for it in
+    /// --tls-cert or --acme-domain, this server signs one itself
+    #[arg(long, env = "PANDASTACK_DB_DOMAIN", default_value = "db.localhost", value_name = "DOMAIN")]
+    db_domain: String,
+}
+
+/// The listener for PostgreSQL clients.
+pub struct DatabaseListener {
+    listener: Option<TcpListener>,
+    suffix: String,
+    certificates: CertificateSet,
+    /// The file that clients must trust; `None` if a public authority signs.
+    authority: Option<PathBuf>,
+    pub addresses: DatabaseAddresses,
+}
+
+impl DatabaseArgs {
+    /// Binds the listener and chooses certificates.
+    pub async fn open(
+        &self,
+        data_dir: &Path,
+        public_url: Option<&str>,
+        https: Option<&CertificateSet>,
+    ) -> Result<DatabaseListener> {
+        let listener = self.bind().await?;
+        let port = match &listener {
+            Some(listener) => listener.local_addr().context("read the address for PostgreSQL clients")?.port(),
+            None => DEFAULT_PORT,
+        };
+        let suffix = format!(".{}", self.db_domain.trim_matches('.').to_ascii_lowercase());
+        let example = format!("{}{suffix}", SandboxId::random());
+        let (certificates, authority) = match https.filter(|set| set.knows(&example)) {
+            Some(set) => (set.clone(), None),
+            None => {
+                let local = LocalAuthority::open(&data_dir.join(AUTHORITY_FOLDER))
+                    .context("make the certificate authority of managed databases")?;
+                let set = CertificateSet::default();
+                let served = local.issue(&[format!("*{suffix}")]).context("make a certificate for databases")?;
+                set.add(Vec::new()).put(served);
+                (set, Some(local.certificate))
+            }
+        };
+        let api_url = public_url.map(|url| url.trim_end_matches('/').to_owned());
+        let addresses = DatabaseAddresses { suffix: suffix.clone(), port, api_url };
+        Ok(DatabaseListener { listener, suffix, certificates, authority, addresses })
+    }
+
+    /// A port in use is an error only if the operator asked for it.
+    async fn bind(&self) -> Result<Option<TcpListener>> {
+        let usual = SocketAddr::from(([127, 0, 0, 1], DEFAULT_PORT));
+        let address = self.db_listen.unwrap_or(usual);
+        match TcpListener::bind(address).await {
+            Ok(listener) => Ok(Some(listener)),
+            Err(error) if self.db_listen.is_none() => {
+                tell(&format!(
+                    "WARNING: {address} is in use ({error}), so PostgreSQL clients cannot reach managed databases; \
+                     choose another address with --db-listen"
+                ));
+                Ok(None)
+            }
+            Err(error) => Err(error).with_context(|| format!("listen on {address} for PostgreSQL clients")),
+        }
+    }
+}
+
+impl DatabaseListener {
+    /// How clients connect, for the operator. `None` if they cannot.
+    pub fn summary(&self) -> Option<String> {
+        self.listener.as_ref()?;
+        let DatabaseAddresses { suffix, port, .. } = &self.addresses;
+        let trust = self.authority.as_ref().map(|file| format!("; clients trust {}", file.display()));
+        Some(format!("ID{suffix}:{port}{}", trust.unwrap_or_default()))
+    }
+
+    /// Starts to carry connections.
+    pub fn start(self, control: Arc<dyn ControlPort>, host: Arc<dyn HostPort>, scope: &Scope) -> Result<()> {
+        let Some(listener) = self.listener else { return Ok(()) };
+        let suffix = self.suffix.parse().with_context(|| format!("--db-domain {} is no domain", self.suffix))?;
+        let databases = Arc::new(LocalDatabases { control, host });
+        let backends = ProxyBackends { databases, certificates: Arc::new(self.certificates) };
+        let proxy = PostgresProxy::new(ProxySettings::new(suffix), backends);
+        let scope_of_tunnels = scope.clone();
+        scope.start("serve databases", async move {
+            if let Err(error) = proxy.serve(listener, scope_of_tunnels).await {
+                tell(&format!("ERROR: PostgreSQL clients are not served: {error}"));
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The databases of this server.
+struct LocalDatabases {
+    control: Arc<dyn ControlPort>,
+    host: Arc<dyn HostPort>,
+}
+
+#[async_trait]
+impl Databases for LocalDatabases {
+    async fn open(&self, ask: OpenRequest) -> Result<OpenedBackend, OpenRefusal> {
+        let id: SandboxId = ask.database.to_string().parse().map_err(|_| OpenRefusal::Unknown)?;
+        self.control.admit_database(id).await.map_err(refusal)?;
+        if ask.purpose == OpenPurpose::Cancel {
+            let state = self.host.observe(id).await.map(|seen| seen.state);
+            if state != Some(SandboxState::Running) {
+                return Err(OpenRefusal::Unavailable);
+            }
+        }
+        let port = match ask.port {
+            BackendPort::Pooled => POOLER_PORT,
+            BackendPort::Session => POSTGRES_PORT,
+        };
+        let port = GuestPort::try_from(port).map_err(|_| OpenRefusal::Unavailable)?;
+        let stream = self.host.connect(id, port).await.map_err(refusal)?;
+        Ok(OpenedBackend { stream: Box::new(stream), activity: Box::new(HeldAwake) })
+    }
+}
+
+/// An open connection keeps its database awake, whether a query runs or not.
+struct HeldAwake;
+
+impl QueryActivity for HeldAwake {
+    fn changed(&self, _: QueryState) {}
+}
+
+fn refusal(fault: pandastack_model::Fault) -> OpenRefusal {
+    match (fault.kind, fault.code) {
+        (FaultKind::Missing, _) => OpenRefusal::Unknown,
+        (_, "database.not_ready") => OpenRefusal::Starting,
+        (FaultKind::Conflict | FaultKind::Gone, _) => OpenRefusal::Failed(fault.text),
+        (FaultKind::Forbidden | FaultKind::Payment | FaultKind::Unauthorized, _) => OpenRefusal::Denied(fault.text),
+        (FaultKind::Busy | FaultKind::Quota | FaultKind::TooFast | FaultKind::Storage, _) => {
+            OpenRefusal::Busy(fault.text)
+        }
+        _ => OpenRefusal::Unavailable,
+    }
+}

@@ -1,0 +1,127 @@
+//! Creates a database: the row at once, then the machine and its credentials in the background.
+
+use pandastack_model::{Egress, Fault, SandboxId, SandboxState};
+use pandastack_wire_fleet::Caller;
+use pandastack_wire_public::{CreateSandboxSpec, DatabaseSpec, SandboxSource};
+
+use super::{DatabaseView, idle_policy};
+use crate::{
+    Control, plan,
+    store::{ManagedDatabaseRow, PlannedSandbox, ResourceKind, SnapshotRow},
+};
+
+/// Metadata of the sandbox of a database.
+pub(super) const LABEL_KEY: &str = "db.label";
+
+const CUT_OFF: &str = "the server stopped while the database was made";
+
+impl Control {
+    /// Creates a database and returns at once. If the golden layer exists, quotas are checked first.
+    pub(crate) async fn create_database(&self, caller: &Caller, spec: DatabaseSpec) -> Result<DatabaseView, Fault> {
+        self.need_host()?;
+        let template = self.database_template(spec.size).await?;
+        let row = ManagedDatabaseRow {
+            id: SandboxId::random(),
+            workspace: caller.workspace.clone(),
+            label: spec.label,
+            size: spec.size,
+            sleep: spec.sleep,
+            branched_from: None,
+            login: None,
+            error: None,
+            created_at_ns: self.clock.now_ns(),
+        };
+        self.note_made(caller, ResourceKind::Sandbox, &[row.id.to_string()]).await?;
+        let planned = match self.known_golden(&template).await? {
+            Some(golden) => Some(self.plan_database(caller, &row, golden).await?),
+            None => None,
+        };
+        self.store.add_database(&row).await?;
+        let (control, caller, made) = (self.clone(), caller.clone(), row.clone());
+        let work = async move {
+            let planned = match planned {
+                Some(planned) => planned,
+                None => {
+                    let golden = control.golden(&template).await?;
+                    control.plan_database(&caller, &made, golden).await?
+                }
+            };
+            control.bring_up_planned(planned).await?;
+            control.renew_login(made.id).await
+        };
+        self.provision(row.id, work);
+        Ok(DatabaseView { row, state: Some(SandboxState::Creating) })
+    }
+
+    /// Plans and records the sandbox of a database.
+    async fn plan_database(
+        &self,
+        caller: &Caller,
+        row: &ManagedDatabaseRow,
+        golden: SnapshotRow,
+    ) -> Result<PlannedSandbox, Fault> {
+        let limits = self.admitted_limits(&caller.workspace).await?;
+        let idle = idle_policy(row.sleep);
+        let wanted = CreateSandboxSpec {
+            start: SandboxSource::Snapshot(golden.id()),
+            ttl_seconds: idle.ttl_seconds,
+            persistent: idle.persistent,
+            metadata: row.label.iter().map(|label| (LABEL_KEY.to_owned(), label.clone())).collect(),
+            env: Default::default(),
+            egress: Egress::Only(Vec::new()),
+            bandwidth_mbps: None,
+            volumes: Vec::new(),
+        };
+        let view = plan::PlacementState {
+            templates: Vec::new(),
+            own: None,
+            volumes: Vec::new(),
+            sandboxes: self.store.count(&caller.workspace).await?,
+            sandboxes_max: self.settings.sandboxes_max,
+            snapshot: Some(golden),
+        };
+        let ask = plan::PlacementRequest {
+            id: row.id,
+            volume_ids: super::super::volumes::fresh_volume_ids(1),
+            workspace: caller.workspace.clone(),
+            created_at_ns: row.created_at_ns,
+            wanted,
+        };
+        let mut planned = plan::place(&view, ask)?;
+        planned.intent.from_snapshot = None;
+        planned.intent.spec.owner = self.owner(&caller.workspace).await?;
+        self.commit(caller, std::slice::from_ref(&planned), &limits).await?;
+        Ok(planned)
+    }
+
+    /// Makes a database ready in the background. A failure is shown by the database.
+    pub(super) fn provision(&self, id: SandboxId, work: impl Future<Output = Result<(), Fault>> + Send + 'static) {
+        let control = self.clone();
+        self.scope.start("make a database", async move {
+            let Err(fault) = work.await else {
+                tracing::info!(database = %id, "database is ready");
+                return;
+            };
+            tracing::warn!(database = %id, %fault, "could not make a database");
+            if let Err(error) = control.store.fail_database(id, &fault.text).await {
+                tracing::error!(database = %id, %error, "could not record that a database failed");
+            }
+        });
+    }
+
+    /// Finishes the databases and golden layers that an earlier run of the server left unfinished.
+    pub(crate) async fn finish_databases(&self) -> Result<(), Fault> {
+        for golden in self.store.stale_goldens(None).await? {
+            self.give_up_golden(&golden).await;
+        }
+        for row in self.store.unfinished_databases().await? {
+            if self.store.any_state(row.id).await?.is_none() {
+                self.store.fail_database(row.id, CUT_OFF).await?;
+                continue;
+            }
+            let control = self.clone();
+            self.provision(row.id, async move { control.renew_login(row.id).await });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! Makes golden layers: a machine with a blank volume, whose server was started on an empty cluster
+//! and then sealed with its volume. It is made once for each layer of a template; every database
+//! starts from it.
+
+use pandastack_model::{
+    ByteSize, Fault, FaultKind, LayerId, SandboxId, SandboxSpec, TemplateName, VolumeAccess, VolumeId, VolumeMount,
+};
+use pandastack_wire_fleet::{EnsureParams, LayerHold, SealParams, TemplateView};
+use pandastack_wire_public::DatabaseSize;
+
+use crate::{
+    Control,
+    limits::{DATABASE_INIT_MAX, DATABASE_VOLUME},
+    store::{GoldenRow, MachineSize, SealedMount, SnapshotRow},
+};
+
+/// Where the image expects its volume.
+const VOLUME_PATH: &str = "/var/lib/pandastack/pg";
+/// First part of the names of the volumes.
+const VOLUME_NAME: &str = "pgdata";
+
+impl Control {
+    /// Finds the template of a size on the host.
+    pub(super) async fn database_template(&self, size: DatabaseSize) -> Result<TemplateView, Fault> {
+        let found = self.host.templates().await.into_iter().find(|template| template.name == size.template());
+        found.ok_or_else(|| {
+            let name = size.template();
+            let text =
+                format!("this server has no template {name}; its operator runs: pandastack template bake {name}");
+            Fault::new(FaultKind::Unavailable, "database.no_template", text)
+        })
+    }
+
+    /// Returns the golden layer of a template if it exists already.
+    pub(super) async fn known_golden(&self, template: &TemplateView) -> Result<Option<SnapshotRow>, Fault> {
+        let golden = self.store.find_golden(&template.layer).await?;
+        Ok(golden.map(|golden| as_snapshot(&golden, template)))
+    }
+
+    /// Returns the golden layer of a template. The first caller makes it; others wait.
+    pub(super) async fn golden(&self, template: &TemplateView) -> Result<SnapshotRow, Fault> {
+        let _turn = self.locks.golden.lock().await;
+        if let Some(known) = self.known_golden(template).await? {
+            return Ok(known);
+        }
+        let golden = GoldenRow {
+            template_layer: template.layer.clone(),
+            template: template.name.parse::<TemplateName>().map_err(Fault::bug)?,
+            layer: LayerId::random(),
+            sandbox: SandboxId::random(),
+            volume: VolumeId::random(),
+            created_at_ns: self.clock.now_ns(),
+        };
+        // Recorded first: after a crash the next start removes what is left.
+        self.store.begin_golden(&golden).await?;
+        let made = self.make_golden(&golden).await;
+        let cleared = self.clear_maker(&golden).await;
+        if let Err(fault) = made.and(cleared) {
+            self.give_up_golden(&golden).await;
+            return Err(fault);
+        }
+        self.store.finish_golden(&golden.template_layer).await?;
+        tracing::info!(template = template.name, layer = %golden.layer, "sealed a machine for databases");
+        for stale in self.store.stale_goldens(Some(&golden)).await? {
+            self.give_up_golden(&stale).await;
+        }
+        Ok(as_snapshot(&golden, template))
+    }
+
+    async fn make_golden(&self, golden: &GoldenRow) -> Result<(), Fault> {
+        self.host.make_volume(golden.volume, DATABASE_VOLUME).await?;
+        let mount =
+            VolumeMount { volume: golden.volume, path: VOLUME_PATH.to_owned(), access: VolumeAccess::ReadWrite };
+        let spec = SandboxSpec { volumes: vec![mount], ttl_seconds: 0, ..SandboxSpec::of(golden.template.clone()) };
+        self.host.ensure(EnsureParams { id: golden.sandbox, generation: 1, spec }).await?;
+        self.run_in_database(golden.sandbox, &["init"], None, DATABASE_INIT_MAX).await?;
+        self.host.seal(golden.sandbox, SealParams { layer: golden.layer, hold: LayerHold::Kept }).await?;
+        Ok(())
+    }
+
+    /// Removes what a golden layer was made with.
+    async fn clear_maker(&self, golden: &GoldenRow) -> Result<(), Fault> {
+        self.host.remove(golden.sandbox).await?;
+        self.host.remove_volume(golden.volume).await
+    }
+
+    /// Removes a golden layer. Databases that run on it keep the data they need. If this fails, the
+    /// next start tries again.
+    pub(crate) async fn give_up_golden(&self, golden: &GoldenRow) {
+        let given_up = async {
+            self.clear_maker(golden).await?;
+            self.host.release(golden.layer).await?;
+            self.store.forget_golden(&golden.template_layer).await?;
+            Ok::<(), Fault>(())
+        };
+        if let Err(fault) = given_up.await {
+            tracing::warn!(layer = %golden.layer, %fault, "could not remove a machine for databases yet");
+        }
+    }
+}
+
+/// A database starts from a golden layer as a sandbox starts from a snapshot.
+fn as_snapshot(golden: &GoldenRow, template: &TemplateView) -> SnapshotRow {
+    let volume = SealedMount {
+        name: VOLUME_NAME.to_owned(),
+        path: VOLUME_PATH.to_owned(),
+        read_only: false,
+        size: DATABASE_VOLUME,
+    };
+    let TemplateView { cpus, memory_mib, disk_mib, .. } = *template;
+    SnapshotRow {
+        layer: golden.layer,
+        workspace: pandastack_wire_fleet::WorkspaceId(String::new()),
+        sandbox: golden.sandbox,
+        template: golden.template.clone(),
+        size: MachineSize { cpus: cpus.into(), memory_mib, disk_mib },
+        own: ByteSize::new(0),
+        created_at_ns: golden.created_at_ns,
+        volumes: vec![volume],
+    }
+}

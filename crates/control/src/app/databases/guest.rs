@@ -1,0 +1,66 @@
+//! Runs the image's own tool in the machine of a database.
+
+use std::time::Duration;
+
+use pandastack_model::{Fault, FaultKind, SandboxId};
+use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecParams, ExecSession, Program};
+
+use crate::{Control, limits::DATABASE_OUTPUT_BYTES_MAX};
+
+/// The tool. `images/postgres-16` installs it.
+const TOOL: &str = "/usr/lib/pandastack/database";
+/// Bytes of an error message that are kept.
+const COMPLAINT_BYTES_MAX: usize = 500;
+
+impl Control {
+    /// Runs a verb of the tool as root and returns what it prints.
+    pub(super) async fn run_in_database(
+        &self,
+        id: SandboxId,
+        verb: &[&str],
+        input: Option<String>,
+        time: Duration,
+    ) -> Result<String, Fault> {
+        let argv = std::iter::once(TOOL).chain(verb.iter().copied()).map(str::to_owned).collect();
+        let ask = ExecParams {
+            program: Program::Argv(argv),
+            cwd: Some("/".to_owned()),
+            user: Some("0".to_owned()),
+            stdin: input.is_some(),
+            ..ExecParams::shell("", time)
+        };
+        let ExecSession { mut events, control } = self.host.exec(id, ask).await?;
+        if let Some(input) = input {
+            // A tool that ended reports it itself.
+            let _ = control.send(ExecControl::Stdin(input.into())).await;
+            let _ = control.send(ExecControl::CloseStdin).await;
+        }
+        let (mut printed, mut complaint) = (Vec::new(), Vec::new());
+        let end = loop {
+            match events.recv().await {
+                Some(ExecEvent::Stdout(piece)) => keep(&mut printed, &piece, DATABASE_OUTPUT_BYTES_MAX),
+                Some(ExecEvent::Stderr(piece)) => keep(&mut complaint, &piece, COMPLAINT_BYTES_MAX),
+                end => break end,
+            }
+        };
+        let failed = |text: String| {
+            let verb = verb.first().copied().unwrap_or_default();
+            Fault::new(FaultKind::Unavailable, "database.tool_failed", format!("database {verb}: {text}"))
+        };
+        match end {
+            Some(ExecEvent::Exit { code: 0 }) => Ok(String::from_utf8_lossy(&printed).into_owned()),
+            Some(ExecEvent::Exit { code }) => {
+                let complaint = String::from_utf8_lossy(&complaint);
+                Err(failed(format!("exit status {code}: {}", complaint.trim())))
+            }
+            Some(ExecEvent::TimedOut { after }) => Err(failed(format!("no answer after {} s", after.as_secs()))),
+            Some(ExecEvent::Failed(fault)) => Err(fault),
+            _ => Err(failed("the connection to the machine was lost".to_owned())),
+        }
+    }
+}
+
+fn keep(kept: &mut Vec<u8>, piece: &[u8], most: usize) {
+    let room = most.saturating_sub(kept.len()).min(piece.len());
+    kept.extend_from_slice(&piece[..room]);
+}
