@@ -16,7 +16,8 @@ pub fn is_state_column(head: &[String], row: &[String], column: usize) -> bool {
 pub fn state(word: &str) -> String {
     let colour = match word {
         "running" | "on" | "done" | "delivered" | "listening" | "active" | "ready" => 32,
-        "creating" | "waking" | "hibernating" | "stopping" | "pending" | "queued" | "building" => 33,
+        "creating" | "provisioning" | "deleting" | "waking" | "hibernating" | "stopping" | "pending" | "queued"
+        | "building" => 33,
         "hibernated" | "paused" | "exited" => 34,
         "failed" | "failing" | "dead" | "killed" => 31,
         "deleted" | "off" | "not listening" => 90,

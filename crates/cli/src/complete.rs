@@ -33,6 +33,11 @@ pub fn volumes(typed: &OsStr) -> Vec<CompletionCandidate> {
     served(FoundKind::Volume, typed)
 }
 
+/// Completes a database.
+pub fn databases(typed: &OsStr) -> Vec<CompletionCandidate> {
+    served(FoundKind::Database, typed)
+}
+
 /// Completes a template.
 pub fn templates(typed: &OsStr) -> Vec<CompletionCandidate> {
     served(FoundKind::Template, typed)

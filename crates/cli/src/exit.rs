@@ -16,7 +16,7 @@ Exit codes:
   6    the server does not answer
   124  timeout
   130  interrupted
-  `exec`, `run`, `run-code`, `attach` and `shell` end with the exit code of the command.";
+  `exec`, `run`, `run-code`, `attach`, `shell` and `db psql` end with the exit code of the command.";
 
 /// Why the program ends, as a script sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,8 @@ impl ExitReason {
             _ if code.starts_with("quota.") || code.starts_with("billing.") || code.starts_with("capacity") => {
                 ExitReason::Full
             }
+            // The server has room, but this database cannot be used now.
+            (_, Some(503)) if code.starts_with("database.") => ExitReason::Failure,
             (_, Some(404 | 410)) => ExitReason::NotFound,
             (_, Some(401 | 403)) => ExitReason::Denied,
             (_, Some(402 | 429 | 503 | 507)) => ExitReason::Full,
@@ -153,6 +155,7 @@ mod tests {
         check(402, "billing.unpaid", ExitReason::Full);
         check(429, "", ExitReason::Full);
         check(503, "capacity.memory", ExitReason::Full);
+        check(503, "database.not_ready", ExitReason::Failure);
         check(504, "exec.timeout", ExitReason::TimedOut);
         check(400, "fs.bad_path", ExitReason::Failure);
         check(500, "", ExitReason::Failure);

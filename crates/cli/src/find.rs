@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use pandastack_client::{Client, ClientError};
+use pandastack_client::{Client, ClientError, wire::ManagedDatabase};
 use pandastack_model::{BuildId, SandboxId, WebhookId};
 
 use crate::{advice::advise, exit::ExitReason};
@@ -21,6 +21,7 @@ pub enum FoundKind {
     Sandbox,
     Snapshot,
     Volume,
+    Database,
     Template,
     Build,
     Webhook,
@@ -43,6 +44,7 @@ impl FoundKind {
             FoundKind::Sandbox => "sandbox",
             FoundKind::Snapshot => "snapshot",
             FoundKind::Volume => "volume",
+            FoundKind::Database => "database",
             FoundKind::Template => "template",
             FoundKind::Build => "build",
             FoundKind::Webhook => "webhook",
@@ -56,6 +58,7 @@ impl FoundKind {
             FoundKind::Sandbox => "pandastack sandbox list",
             FoundKind::Snapshot => "pandastack snapshot list",
             FoundKind::Volume => "pandastack volume list",
+            FoundKind::Database => "pandastack db list",
             FoundKind::Template => "pandastack template list",
             FoundKind::Build => "pandastack template builds",
             FoundKind::Webhook => "pandastack webhook list",
@@ -66,7 +69,8 @@ impl FoundKind {
     /// Tells whether a text has the shape of a whole id. Names have no shape.
     fn is_whole(self, text: &str) -> bool {
         match self {
-            FoundKind::Sandbox => is_id::<SandboxId>(text),
+            // A database has the id of the sandbox that it runs in.
+            FoundKind::Sandbox | FoundKind::Database => is_id::<SandboxId>(text),
             // With or without a prefix. What follows it is a bare UUID, like a sandbox's id.
             FoundKind::Snapshot => is_id::<SandboxId>(text.rsplit_once('_').map_or(text, |(_, uuid)| uuid)),
             FoundKind::Build => is_id::<BuildId>(text),
@@ -94,6 +98,7 @@ impl FoundKind {
                 snapshots.map(|s| Candidate { about: s.template, ..named(s.id) }).collect()
             }
             FoundKind::Volume => client.volumes().await?.into_iter().map(|volume| named(volume.name)).collect(),
+            FoundKind::Database => client.databases().await?.iter().map(Candidate::from).collect(),
             FoundKind::Template => client.templates().await?.into_iter().map(|template| named(template.name)).collect(),
             FoundKind::Build => {
                 let builds = client.builds().await?.into_iter();
@@ -150,11 +155,20 @@ impl FoundKind {
     }
 }
 
+impl From<&ManagedDatabase> for Candidate {
+    fn from(database: &ManagedDatabase) -> Self {
+        let ManagedDatabase { id, label, size, status, .. } = database;
+        let about = [label, size].into_iter().flatten().chain([status]).map(String::as_str).collect::<Vec<_>>();
+        Self { id: id.clone(), names: label.iter().cloned().collect(), about: about.join(" ") }
+    }
+}
+
 fn is_unknown_template(error: &ClientError) -> bool {
     error.code().is_some_and(|code| code == "template.unknown" || code == "template.not_found")
 }
 
-fn choose(kind: FoundKind, mut candidates: Vec<Candidate>, text: &str) -> anyhow::Result<String> {
+/// Chooses what a text names.
+pub fn choose(kind: FoundKind, mut candidates: Vec<Candidate>, text: &str) -> anyhow::Result<String> {
     if let Some(exact) = candidates.iter().position(|candidate| candidate.id == text) {
         return Ok(candidates.swap_remove(exact).id);
     }
@@ -223,6 +237,23 @@ mod tests {
         check("db", Err("not unique"));
         check("zz", Err("see: pandastack sandbox list"));
         check("", Err("no sandbox"));
+    }
+
+    #[test]
+    fn a_database_is_found_by_its_label() {
+        let database = |id: &str, label: Option<&str>| ManagedDatabase {
+            id: id.into(),
+            status: "running".into(),
+            label: label.map(Into::into),
+            size: Some("4g".into()),
+            ..ManagedDatabase::default()
+        };
+        let candidates: Vec<_> = [database("ab1", Some("app")), database("ac2", None)].iter().map(Into::into).collect();
+        let choose = |text: &str| choose(FoundKind::Database, candidates.clone(), text);
+        assert_eq!((choose("app").unwrap().as_str(), choose("ac").unwrap().as_str()), ("ab1", "ac2"));
+        assert!(choose("a").unwrap_err().to_string().contains("ab1  app 4g running\n  ac2  4g running"));
+        assert!(choose("x").unwrap_err().to_string().contains("see: pandastack db list"));
+        assert!(FoundKind::Database.is_whole(WHOLE));
     }
 
     #[test]

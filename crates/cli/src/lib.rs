@@ -13,6 +13,7 @@ mod completion;
 mod connect;
 mod context;
 mod dashboard;
+mod database;
 mod events;
 mod exit;
 mod find;
@@ -131,6 +132,9 @@ pub enum ClientCommand {
     /// Create, list, grow and delete durable disks
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
+    /// Create, query, branch and delete PostgreSQL databases
+    #[command(subcommand, visible_aliases = ["database", "databases"])]
+    Db(database::DatabaseCommand),
     /// Show the limits of the workspace, and what it uses
     Quota,
     /// Show this month's bill; set a budget, buy a plan
@@ -201,6 +205,7 @@ pub async fn execute(
         ClientCommand::Context(command) => context::execute(command, global),
         ClientCommand::Snapshot(command) => snapshot::execute(command, global).await,
         ClientCommand::Volume(command) => volume::execute(command, global).await,
+        ClientCommand::Db(command) => database::execute(command, global).await,
         ClientCommand::Quota => quota::execute(global).await,
         ClientCommand::Billing(args) => billing::execute(args, global).await,
         ClientCommand::Usage(args) => billing::usage(args, global).await,

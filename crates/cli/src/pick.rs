@@ -37,11 +37,28 @@ pub struct VolumeArg {
     pub name: String,
 }
 
+/// The database that a command is about.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DatabaseArg {
+    /// Database: its id, a unique start of it, or its label
+    #[arg(value_name = "ID", add = ArgValueCompleter::new(complete::databases))]
+    id: String,
+}
+
 impl SandboxArg {
     /// Connects, and finds the id.
     pub async fn find(&self, global: &GlobalArgs) -> anyhow::Result<(Client, String)> {
         let client = connect(global)?;
         let id = FoundKind::Sandbox.find(&client, &self.id).await?;
+        Ok((client, id))
+    }
+}
+
+impl DatabaseArg {
+    /// Connects, and finds the id.
+    pub async fn find(&self, global: &GlobalArgs) -> anyhow::Result<(Client, String)> {
+        let client = connect(global)?;
+        let id = FoundKind::Database.find(&client, &self.id).await?;
         Ok((client, id))
     }
 }

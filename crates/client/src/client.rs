@@ -81,6 +81,16 @@ impl Client {
         Ok(self.identified(self.http.request(method, self.query_address(path, values)?)))
     }
 
+    /// Starts a request with a token of its own instead of this client's credential.
+    pub(crate) fn token_request(
+        &self,
+        method: Method,
+        path: &[&str],
+        token: &Secret<String>,
+    ) -> Result<RequestBuilder, ClientError> {
+        Ok(self.http.request(method, self.address(path)?).bearer_auth(token.reveal()))
+    }
+
     /// Adds the credential, and the organisation that was chosen.
     fn identified(&self, request: RequestBuilder) -> RequestBuilder {
         let request = match &self.key {

@@ -2,11 +2,13 @@
 //! connection pool.
 
 mod billing;
+mod broker;
 mod builds;
 mod client;
 mod code;
 mod config;
 mod contexts;
+mod databases;
 mod error;
 mod events;
 mod exec;
@@ -35,6 +37,10 @@ mod webhooks;
 mod workspace_events;
 
 pub use billing::UsageQuery;
+pub use broker::{
+    BrokerDatabase, BrokerHealth, BrokerOverview, DatabaseBroker, SqlAffected, SqlColumn, SqlQuery, SqlResults,
+    SqlRows, SqlStatement, StatementResult,
+};
 pub use builds::{BuildForm, BuildLog};
 pub use client::Client;
 pub use config::{Config, ConfigError};

@@ -39,6 +39,8 @@ pub struct FaultResponse {
 /// The code of a request that found its sandbox asleep and could not wake it. Sent as 503 without
 /// `Retry-After`: it is not a capacity problem, and clients should not repeat it automatically.
 pub const WAKE_FAILED: &str = "sandbox.wake_failed";
+/// Codes of databases that cannot be used now.
+const DATABASE_WAITS: [&str; 3] = ["database.not_ready", "database.not_running", "database.no_template"];
 
 /// Codes for errors of a user's program in a guest: nothing listens, or the answer is invalid. The
 /// caller gets 502, as from any gateway. The kind is `Conflict`, because it is not a server error.
@@ -86,7 +88,7 @@ fn status(fault: &Fault) -> (u16, Option<u64>) {
         FaultKind::Busy => (503, Some(seconds(fault.retry_after.unwrap_or(BUSY_RETRY_AFTER)))),
         FaultKind::Storage => (507, None),
         FaultKind::Timeout => (504, None),
-        FaultKind::Unavailable if fault.code == WAKE_FAILED => (503, None),
+        FaultKind::Unavailable if fault.code == WAKE_FAILED || DATABASE_WAITS.contains(&fault.code) => (503, None),
 
         FaultKind::Unavailable => match fault.retry_after {
             Some(after) => (503, Some(seconds(after))),
@@ -145,6 +147,14 @@ mod tests {
         let outage =
             Fault::new(FaultKind::Unavailable, "host.down", "sandbox host unavailable").with_retry_after(later);
         assert_eq!((reply(&outage, "").status, reply(&outage, "").retry_after), (503, Some(2)));
+    }
+
+    #[test]
+    fn a_database_that_is_not_there_yet_is_not_asked_again_blindly() {
+        for code in DATABASE_WAITS {
+            let fault = reply(&Fault::new(FaultKind::Unavailable, code, "not yet"), "");
+            assert_eq!((fault.status, fault.retry_after), (503, None));
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ import {
   useRef,
   useState,
 } from "react";
+import type { DatabaseInfo } from "@/data/databases";
 import { keys, type SandboxInfo } from "@/data/queries";
 import { cx, Kbd, StateDot } from "@/ui";
 import { type Command, useAllCommands } from "./commands";
@@ -17,12 +18,13 @@ import { search } from "./search";
 
 const SHOWN_MAX = 40;
 const SANDBOXES_MAX = 200;
+const DATABASES_MAX = 100;
 
 interface Entry extends Command {
   readonly state?: string;
 }
 
-/** Finds and opens everything: pages, actions of the shell and of the page, and sandboxes. */
+/** Finds and opens everything: pages, actions of the shell and of the page, machines, databases. */
 export function Palette({ open, onClose }: { open: boolean; onClose: () => void }) {
   if (!open) return null;
   return <OpenPalette onClose={onClose} />;
@@ -183,7 +185,17 @@ function useEntries(): Entry[] {
         state: status,
         run: () => void navigate({ to: "/sandboxes/$id", params: { id } }),
       }));
-    return [...pages, ...commands, ...sandboxes];
+    const databases = (queries.getQueryData<DatabaseInfo[]>(keys.databases) ?? [])
+      .slice(0, DATABASES_MAX)
+      .map(({ id, label, status }) => ({
+        id: `database-${id}`,
+        group: "Databases",
+        title: label || id,
+        words: `${id} postgres`,
+        state: status,
+        run: () => void navigate({ to: "/databases/$id", params: { id } }),
+      }));
+    return [...pages, ...commands, ...databases, ...sandboxes];
   }, [commands, navigate, queries]);
 }
 

@@ -6,6 +6,7 @@ import {
   Boxes,
   Camera,
   CreditCard,
+  Database,
   Gauge,
   HardDrive,
   KeyRound,
@@ -25,6 +26,7 @@ export interface PageInfo {
     | "/snapshots"
     | "/templates"
     | "/volumes"
+    | "/databases"
     | "/webhooks"
     | "/audit"
     | "/performance"
@@ -64,6 +66,13 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
       { path: "/templates", title: "Templates", icon: Boxes, key: "t", words: "images dockerfile" },
       { path: "/snapshots", title: "Snapshots", icon: Camera, key: "n", words: "saved states" },
       { path: "/volumes", title: "Volumes", icon: HardDrive, key: "v", words: "disks storage" },
+      {
+        path: "/databases",
+        title: "Databases",
+        icon: Database,
+        key: "d",
+        words: "postgres postgresql sql query",
+      },
     ],
   },
   {

@@ -163,6 +163,25 @@ const volumes = createRoute({
   component: page(() => import("@/pages/volumes"), "Volumes"),
 });
 
+const databases = createRoute({
+  getParentRoute: () => app,
+  path: "/databases",
+  validateSearch: createSearch,
+  component: page(() => import("@/pages/databases"), "Databases"),
+});
+
+const database = createRoute({
+  getParentRoute: () => app,
+  path: "/databases/$id",
+  component: page(() => import("@/pages/database"), "DatabasePage"),
+});
+
+const databaseTab = createRoute({
+  getParentRoute: () => app,
+  path: "/databases/$id/$tab",
+  component: page(() => import("@/pages/database"), "DatabasePage"),
+});
+
 const webhooks = createRoute({
   getParentRoute: () => app,
   path: "/webhooks",
@@ -229,6 +248,9 @@ const routeTree = root.addChildren([
     snapshots,
     templates,
     volumes,
+    databases,
+    database,
+    databaseTab,
     webhooks,
     webhook,
     audit,

@@ -15,6 +15,7 @@ const CREATE = [
   { id: "build-template", title: "Build a template", words: "dockerfile new", to: "/templates" },
   { id: "create-key", title: "Create an API key", words: "new token", to: "/keys" },
   { id: "create-volume", title: "Create a volume", words: "new disk", to: "/volumes" },
+  { id: "create-database", title: "Create a database", words: "new postgres", to: "/databases" },
   { id: "create-webhook", title: "Create a webhook", words: "new receiver", to: "/webhooks" },
   { id: "invite", title: "Invite somebody", words: "member team person", to: "/team" },
 ] as const;

@@ -1,6 +1,6 @@
 /** What events and actions change in the cache. */
 
-import type { WorkspaceEvent } from "@pandastack/sdk";
+import type { models, WorkspaceEvent } from "@pandastack/sdk";
 import type { QueryClient } from "@tanstack/react-query";
 import { client } from "./client";
 import { cacheEffects } from "./effects";
@@ -21,6 +21,7 @@ export function applyEvent(queries: QueryClient, event: WorkspaceEvent): void {
   }
   applyToRows(queries, event);
   for (const queryKey of cacheEffects(event).stale) void queries.invalidateQueries({ queryKey });
+  if (event.sandbox_id !== undefined) reloadDatabase(queries, event.sandbox_id);
   queries.setQueryData<WorkspaceEvent[]>(keys.events, (old) =>
     old === undefined || old.some(({ id }) => id !== "" && id === event.id)
       ? old
@@ -101,6 +102,14 @@ export async function reloadSandbox(queries: QueryClient, id: string): Promise<v
   } catch {
     // It was deleted meanwhile, or the server is away; the stream or the poll will tell.
   }
+}
+
+/** Reads the databases again if a sandbox is the machine of one. Both have the same id. */
+function reloadDatabase(queries: QueryClient, id: string): void {
+  const list = queries.getQueryData<models.ManagedDatabase[]>(keys.databases);
+  const isKnown = list?.some((one) => one.id === id) ?? false;
+  if (isKnown) void queries.invalidateQueries({ queryKey: keys.databases, exact: true });
+  void queries.invalidateQueries({ queryKey: keys.database(id), exact: true });
 }
 
 /** Reads everything again that somebody looks at. */

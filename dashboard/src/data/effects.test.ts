@@ -76,4 +76,9 @@ describe("cacheEffects", () => {
   it("ignores an unknown event", () => {
     expect(cacheEffects(event("moon.rose"))).toEqual({ reload: [], stale: [] });
   });
+
+  it("reads the databases again that somebody changed", () => {
+    const { sandbox_id: _, ...change } = event("database.changed");
+    expect(cacheEffects(change)).toEqual({ reload: [], stale: [keys.databases, keys.quotas] });
+  });
 });

@@ -43,6 +43,7 @@ const STALE_BY_FAMILY: Record<string, readonly (readonly unknown[])[]> = {
   build: [keys.templates, keys.builds],
   snapshot: [keys.snapshots, keys.quotas],
   volume: [keys.volumes, keys.quotas],
+  database: [keys.databases, keys.quotas],
   webhook: [keys.webhooks],
   api_key: [keys.apiKeys],
   key: [keys.apiKeys],

@@ -43,6 +43,8 @@ const LOOKS: Record<string, StateLook> = {
   hibernating: { tone: "sleep", dot: "bg-dot-sleep", label: "Falling asleep", moving: true },
   waking: { tone: "info", dot: "bg-dot-info", label: "Waking", moving: true },
   creating: { tone: "info", dot: "bg-dot-info", label: "Creating", moving: true },
+  provisioning: { tone: "info", dot: "bg-dot-info", label: "Creating", moving: true },
+  deleting: { tone: "neutral", dot: "bg-dot-off", label: "Deleting", moving: true },
   stopping: { tone: "neutral", dot: "bg-dot-off", label: "Deleting", moving: true },
   deleted: { tone: "neutral", dot: "bg-dot-off", label: "Deleted" },
   failed: { tone: "danger", dot: "bg-dot-danger", label: "Failed" },
@@ -56,7 +58,7 @@ const LOOKS: Record<string, StateLook> = {
   dead: { tone: "danger", dot: "bg-dot-danger", label: "Given up" },
 };
 
-/** How a state of a sandbox, build or delivery looks. */
+/** How a state of a sandbox, database, build or delivery looks. */
 export function stateLook(state: string): StateLook {
   return LOOKS[state] ?? { tone: "neutral", dot: "bg-dot-off", label: state };
 }

@@ -5,7 +5,13 @@ import { cx } from "./cx";
 import { Tabs } from "./Tabs";
 
 /** Code or a command, with a button that copies it. */
-export function CodeBlock({ code, className }: { code: string; className?: string }) {
+export function CodeBlock(props: {
+  code: string;
+  /** What is copied, if a secret in the shown code is masked. */
+  copyAs?: string;
+  className?: string;
+}) {
+  const { code, copyAs = code, className } = props;
   const [copied, copy] = useCopied();
   return (
     <div className={cx("relative rounded-md border border-line bg-sunken text-left", className)}>
@@ -20,7 +26,7 @@ export function CodeBlock({ code, className }: { code: string; className?: strin
       <button
         type="button"
         aria-label={copied ? "Copied" : "Copy the code"}
-        onClick={() => copy(code)}
+        onClick={() => copy(copyAs)}
         className="absolute top-1 right-0 rounded-md bg-sunken p-2 text-muted hover:text-ink"
       >
         {copied ? <Check size={14} className="text-ok" /> : <Copy size={14} />}

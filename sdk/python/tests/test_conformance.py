@@ -88,6 +88,30 @@ METHODS: Dict[str, Reach] = {
     "get_stats_boot": ("server.boot_stats", lambda c, s: c.server.boot_stats()),
     "get_repl_languages": ("server.languages", lambda c, s: c.server.languages()),
     "post_mcp": ("server.mcp", lambda c, s: c.server.mcp({"jsonrpc": "2.0"})),
+    # Databases
+    "get_databases": ("databases.list", lambda c, s: c.databases.list()),
+    "post_databases": ("databases.create", lambda c, s: c.databases.create(wait=False)),
+    "get_databases_id": ("databases.get", lambda c, s: c.databases.get("db")),
+    "delete_databases_id": ("databases.delete", lambda c, s: c.databases.delete("db")),
+    "patch_databases_id": (
+        "databases.update",
+        lambda c, s: c.databases.update("db", always_on=True),
+    ),
+    "post_databases_id_branches": (
+        "databases.branch",
+        lambda c, s: c.databases.branch("db", wait=False),
+    ),
+    "get_databases_id_connection": (
+        "databases.connection",
+        lambda c, s: c.databases.connection("db"),
+    ),
+    "get_databases_id_logs": ("databases.logs", lambda c, s: c.databases.logs("db")),
+    "post_databases_id_reset_credentials": (
+        "databases.reset_credentials",
+        lambda c, s: c.databases.reset_credentials("db"),
+    ),
+    "get_databases_id_stats": ("databases.stats", lambda c, s: c.databases.stats("db")),
+    "post_databases_id_wake": ("databases.wake", lambda c, s: c.databases.wake("db")),
     # Organisations
     "get_orgs": ("orgs.list", lambda c, s: c.orgs.list()),
     "post_orgs": ("orgs.create", lambda c, s: c.orgs.create("Team")),
@@ -317,6 +341,7 @@ ANSWER: Dict[str, Any] = {
     "session_id": "ctx_1",
     "status": "running",
     "egress_allowlist": [],
+    "logs": "",
     "stdout": "",
     "stderr": "",
     "exit_code": 0,

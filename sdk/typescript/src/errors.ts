@@ -74,6 +74,32 @@ export class ConflictError extends BadRequestError {}
 /** Too many requests, or a quota is used up (429). `retryAfter` is set only for the first. */
 export class RateLimitError extends BadRequestError {}
 
+/**
+ * A statement of a database failed, or its time was over. `code` is PostgreSQL's, such as `23505`.
+ */
+export class QueryError extends BadRequestError {
+  /** PostgreSQL's further words. */
+  get detail(): string | undefined {
+    return textField(this.body, "detail");
+  }
+
+  /** What PostgreSQL advises. */
+  get hint(): string | undefined {
+    return textField(this.body, "hint");
+  }
+
+  /** Where it happened, such as a line of a function. */
+  get where(): string | undefined {
+    return textField(this.body, "where");
+  }
+
+  /** The index of the statement, in a transaction. */
+  get statement(): number | undefined {
+    const index = (this.body as { statement?: unknown } | undefined)?.statement;
+    return typeof index === "number" ? index : undefined;
+  }
+}
+
 /** The server failed (5xx). */
 export class ServerError extends PandaStackError {}
 

@@ -34,11 +34,13 @@ export type { RequestBytes } from "./core/call.js";
 export type * as models from "./core/models.js";
 export * as operations from "./core/operations.js";
 export {
+  Database,
   type DatabaseCloneOptions,
   type DatabaseCreateOptions,
   type DatabaseInfo,
   DatabasesAPI,
   DatabasesAPI as DatabasesNamespace,
+  type DatabaseWaitOptions,
 } from "./databases.js";
 export {
   AuthError,
@@ -53,6 +55,7 @@ export {
   NetworkError,
   NotFoundError,
   PandaStackError,
+  QueryError,
   RateLimitError,
   SandboxTimeout,
   ServerError,
@@ -107,6 +110,14 @@ export {
   SandboxProcess,
   type SpawnOptions,
 } from "./processes.js";
+export {
+  type ExecuteOptions,
+  type QueryColumn,
+  type QueryOptions,
+  QueryResult,
+  type QueryRow,
+  type Statement,
+} from "./queries.js";
 export {
   CommandsNamespace,
   type DiffOptions,

@@ -44,7 +44,7 @@ async fn confirm(org: &Org) -> anyhow::Result<()> {
         bail!("this deletes {name:?} ({slug}) and everything that it owns; confirm it with --yes");
     }
     eprintln!(
-        "This deletes {name:?} with its sandboxes, snapshots, volumes, templates, webhooks and API keys.\n\
+        "This deletes {name:?} with its sandboxes, snapshots, volumes, databases, templates, webhooks and API keys.\n\
          It cannot be undone."
     );
     if prompt::ask(&format!("Type {slug} to delete it: ")).await?.trim() != slug {

@@ -90,6 +90,9 @@ fn changed_by(entry: &AuditRow) -> Option<ChangedKind> {
         _ if route.starts_with("/v1/orgs/{org}/billing") || route.starts_with("/v1/orgs/{org}/budget") => {
             people("billing.changed")
         }
+        // A query may change rows, but not the database as the workspace sees it.
+        "/v1/databases/{id}/proxy/{*path}" => None,
+        _ if route.starts_with("/v1/databases") => everybody("database.changed"),
         _ if route.starts_with("/v1/volumes") => everybody("volume.changed"),
         _ if route.starts_with("/v1/webhooks") => everybody("webhook.changed"),
         _ if route.starts_with("/v1/api-keys") || route.starts_with("/v1/me/tokens") => everybody("key.changed"),

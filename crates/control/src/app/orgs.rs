@@ -148,6 +148,9 @@ impl Control {
     /// Removes everything in a workspace.
     async fn empty_workspace(&self, workspace: WorkspaceId) -> Result<(), Fault> {
         let caller = Caller::of(workspace);
+        for database in self.store.list_databases(&caller.workspace).await? {
+            ignore_missing(self.delete_database(&caller, database.id).await)?;
+        }
         for sandbox in self.store.list(&caller.workspace).await? {
             ignore_missing(self.delete(caller.clone(), sandbox.id).await)?;
         }

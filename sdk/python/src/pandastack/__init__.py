@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._builds import Template, TemplateBuild, Token
+from ._queries import QueryColumn, QueryResult
 from ._results import (
     ExecResult,
     Execution,
@@ -29,10 +30,11 @@ from ._sync.client import PandaStack, get_default_client, set_default_client
 from ._sync.code import CodeContext
 from ._sync.commands import CommandStream, SandboxCommands
 from ._sync.copies import ForkTree
+from ._sync.databases import Database, DatabasesAPI
 from ._sync.events import EventsAPI
 from ._sync.explore import BranchOutcome, Candidate, ExploreError, ExploreResult, explore
 from ._sync.filesystem import SandboxFilesystem
-from ._sync.platform import AppsAPI, DatabasesAPI, FunctionsAPI, SchedulesAPI
+from ._sync.platform import AppsAPI, FunctionsAPI, SchedulesAPI
 from ._sync.processes import Process, SandboxProcesses
 from ._sync.sandbox import Sandbox
 from ._sync.snapshots import SnapshotsAPI
@@ -54,6 +56,7 @@ from .exceptions import (
     ForbiddenError,
     NotFoundError,
     PandastackError,
+    QueryError,
     RateLimitError,
     RequestTimeout,
     SandboxTimeout,
@@ -73,6 +76,7 @@ if TYPE_CHECKING:
         AsyncCodeContext,
         AsyncCommandChannel,
         AsyncCommandStream,
+        AsyncDatabase,
         AsyncExploreError,
         AsyncExploreResult,
         AsyncForkTree,
@@ -144,6 +148,12 @@ __all__ = [
     "ExploreError",
     "ExploreResult",
     "explore",
+    # Databases
+    "AsyncDatabase",
+    "Database",
+    "DatabasesAPI",
+    "QueryColumn",
+    "QueryResult",
     # The rest of the platform
     "ApiKeysAPI",
     "AppsAPI",
@@ -151,7 +161,6 @@ __all__ = [
     "AuthAPI",
     "BillingAPI",
     "CmaConfig",
-    "DatabasesAPI",
     "EventsAPI",
     "FunctionsAPI",
     "OrgsAPI",
@@ -178,6 +187,7 @@ __all__ = [
     "ForbiddenError",
     "NotFoundError",
     "PandastackError",
+    "QueryError",
     "RateLimitError",
     "RequestTimeout",
     "SandboxTimeout",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Mapping, Optional, Protocol, cast
 
 CREATE_RETRY_INITIAL_DELAY_SECONDS = 1.0
@@ -121,6 +121,7 @@ class Sending:
         command: It runs a command or cell, whose own time limit raises `SandboxTimeout`.
         repeats: It may be sent again after a 404.
         cancel: Gives up the retries of a create.
+        bearer: Is sent instead of the API key.
     """
 
     timeout: Optional[float] = None
@@ -129,6 +130,7 @@ class Sending:
     command: bool = False
     repeats: bool = True
     cancel: Optional[CancelEvent] = None
+    bearer: Optional[str] = field(default=None, repr=False)
 
 
 PLAIN = Sending()

@@ -59,6 +59,7 @@ class Refusal:
             code=self.code,
             request_id=self.request_id,
             retry_after=self.retry_after,
+            body=self.body,
         )
 
     @property
@@ -109,6 +110,11 @@ def read_json(content: bytes, headers: Mapping[str, str]) -> Any:
 def fields_of(value: object) -> Dict[str, Any]:
     """The fields of an object. Anything else has none."""
     return cast(Dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+def given(**fields: Any) -> Dict[str, Any]:
+    """The fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def list_of(value: object, *names: str) -> List[Any]:

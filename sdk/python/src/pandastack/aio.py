@@ -9,6 +9,7 @@ from ._async.client import AsyncPandaStack, get_default_client, set_default_clie
 from ._async.code import AsyncCodeContext
 from ._async.commands import AsyncCommandStream, AsyncSandboxCommands
 from ._async.copies import AsyncForkTree
+from ._async.databases import AsyncDatabase
 from ._async.explore import (
     AsyncBranchOutcome,
     AsyncCandidate,
@@ -31,6 +32,7 @@ __all__ = [
     "AsyncCodeContext",
     "AsyncCommandChannel",
     "AsyncCommandStream",
+    "AsyncDatabase",
     "AsyncExploreError",
     "AsyncExploreResult",
     "AsyncForkTree",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from ._sync.platform import DatabasesAPI
+from ._queries import QueryColumn, QueryResult
+from ._sync.databases import Database, DatabasesAPI
 
-__all__ = ["DatabasesAPI"]
+__all__ = ["Database", "DatabasesAPI", "QueryColumn", "QueryResult"]

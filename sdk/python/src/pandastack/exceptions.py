@@ -10,6 +10,7 @@ All exceptions derive from `PandastackError`:
 | `ForbiddenError` | … because your role does not allow it (403) |
 | `ConflictError` | … because of the object's state (409) |
 | `RateLimitError` | … because of a rate or a quota (429) |
+| `QueryError` | … of a database, because the statement failed or its time was over |
 | `ServerError` | the server failed (5xx) |
 | `CapacityError` | … because it has no room now (503 or 507 of a create or fork) |
 | `APIConnectionError` | the server could not be reached, or the connection broke |
@@ -24,7 +25,7 @@ All exceptions derive from `PandastackError`:
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Optional
 
 
 class PandastackError(Exception):
@@ -35,6 +36,7 @@ class PandastackError(Exception):
         code: The server's code for this error, such as `sandbox.not_found`.
         request_id: The id of the request. Name it when you report a problem.
         retry_after: Seconds after which the server expects that a retry can succeed.
+        body: The decoded answer, if it was JSON.
     """
 
     def __init__(
@@ -45,12 +47,14 @@ class PandastackError(Exception):
         code: Optional[str] = None,
         request_id: Optional[str] = None,
         retry_after: Optional[float] = None,
+        body: object = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.request_id = request_id
         self.retry_after = retry_after
+        self.body = body
 
     @property
     def message(self) -> str:
@@ -87,6 +91,33 @@ class ConflictError(BadRequestError):
 
 class RateLimitError(BadRequestError):
     """Too many requests, or a quota is used up. A quota has no `retry_after`."""
+
+
+class QueryError(BadRequestError):
+    """A statement failed, or its time was over. `code` is PostgreSQL's, such as `23505`.
+
+    Attributes:
+        detail: PostgreSQL's further words.
+        hint: What PostgreSQL advises.
+        where: Where it happened, such as a line of a function.
+        statement: The index of the statement, in a transaction.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        detail: Optional[str] = None,
+        hint: Optional[str] = None,
+        where: Optional[str] = None,
+        statement: Optional[int] = None,
+        **answer: Any,
+    ) -> None:
+        super().__init__(message, **answer)
+        self.detail = detail
+        self.hint = hint
+        self.where = where
+        self.statement = statement
 
 
 class ServerError(PandastackError):

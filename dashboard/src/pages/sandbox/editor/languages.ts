@@ -125,7 +125,7 @@ async function loadStream(language: Language): Promise<Extension> {
     case "c":
       return StreamLanguage.define((await import("@codemirror/legacy-modes/mode/clike")).cpp);
     case "sql":
-      return StreamLanguage.define((await import("@codemirror/legacy-modes/mode/sql")).standardSQL);
+      return StreamLanguage.define((await import("@codemirror/legacy-modes/mode/sql")).pgSQL);
     case "properties":
       return StreamLanguage.define(
         (await import("@codemirror/legacy-modes/mode/properties")).properties,

@@ -18,8 +18,9 @@ from .account import (
     AsyncServerAPI,
     AsyncTokensAPI,
 )
+from .databases import AsyncDatabasesAPI
 from .events import AsyncEventsAPI
-from .platform import AsyncAppsAPI, AsyncDatabasesAPI, AsyncFunctionsAPI, AsyncSchedulesAPI
+from .platform import AsyncAppsAPI, AsyncFunctionsAPI, AsyncSchedulesAPI
 from .sandboxes import AsyncSandboxAPI
 from .snapshots import AsyncSnapshotsAPI
 from .templates import AsyncTemplatesAPI

@@ -189,7 +189,7 @@ class AsyncTransport:
     def url(self, call: Call) -> str:
         return self.settings.origin + call.path
 
-    def _headers(self, call: Call) -> Dict[str, str]:
+    def _headers(self, call: Call, bearer: Optional[str] = None) -> Dict[str, str]:
         headers = {
             "user-agent": f"pandastack-py/{__version__}",
             "accept": "text/event-stream" if isinstance(call, EventsCall) else "application/json",
@@ -197,7 +197,7 @@ class AsyncTransport:
         if isinstance(call, (BytesCall, EventsCall)):
             # A compressed stream comes in lumps, and the length of a compressed file is not known.
             headers["accept-encoding"] = "identity"
-        key = self.settings.api_key
+        key = bearer or self.settings.api_key
         if key:
             headers["authorization"] = f"Bearer {key}"
         elif call.path not in _OPEN_PATHS and not call.path.startswith(_OPEN_PREFIXES):
@@ -208,11 +208,17 @@ class AsyncTransport:
             headers["x-pandastack-org"] = self.settings.org
         return headers
 
-    def _request(self, call: Call, silence: float, opened: ExitStack) -> httpx.Request:
+    def _request(
+        self,
+        call: Call,
+        sending: Sending,
+        silence: float,
+        opened: ExitStack,
+    ) -> httpx.Request:
         """The request of a call. Files that it reads are added to `opened`."""
         import httpx
 
-        headers = self._headers(call)
+        headers = self._headers(call, sending.bearer)
         arguments: Dict[str, Any] = {}
         files: List[Any] = []
         if call.json is not None:
@@ -250,7 +256,7 @@ class AsyncTransport:
             ends = time.monotonic() + seconds
             with ExitStack() as opened, _translated(call, self.settings.origin, seconds):
                 async with flavour.deadline(seconds):
-                    request = self._request(call, seconds, opened)
+                    request = self._request(call, sending, seconds, opened)
                     response = await self.http.send(request, stream=True)
                     content = await _read(response, ends)
             if response.is_success:
@@ -268,7 +274,7 @@ class AsyncTransport:
         again = _Again(self, call, sending)
         while True:
             with ExitStack() as opened, _translated(call, self.settings.origin, silence):
-                request = self._request(call, silence, opened)
+                request = self._request(call, sending, silence, opened)
                 response = await self.http.send(request, stream=True)
             if response.is_success:
                 break

@@ -19,8 +19,9 @@ from .account import (
     ServerAPI,
     TokensAPI,
 )
+from .databases import DatabasesAPI
 from .events import EventsAPI
-from .platform import AppsAPI, DatabasesAPI, FunctionsAPI, SchedulesAPI
+from .platform import AppsAPI, FunctionsAPI, SchedulesAPI
 from .sandboxes import SandboxAPI
 from .snapshots import SnapshotsAPI
 from .templates import TemplatesAPI

@@ -1,25 +1,19 @@
 # Written by scripts/write_sync.py from _async/platform.py. Do not edit.
-"""Apps, databases, functions and schedules."""
+"""Apps, functions and schedules."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Generator, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Dict, Generator, List, Optional
 
 from .._core.call import EmptyCall, EventsCall, FormFile, JsonCall, RequestForm, segment
-from .._retry import PLAIN, Sending
-from .._wire import list_of
-from ..exceptions import PandastackError, ServerError
+from .._wire import given, list_of
 from . import flavour
 
 if TYPE_CHECKING:
     from .client import PandaStack
 
 Object = Dict[str, Any]
-
-_FAILOVER_SECONDS = 300.0
-_CREDENTIALS_SECONDS = 180.0
 
 
 class _Resource:
@@ -33,10 +27,9 @@ class _Resource:
         method: str,
         path: str,
         body: Any = None,
-        sending: Sending = PLAIN,
     ) -> Object:
         call: JsonCall[Optional[Object]] = JsonCall(method, path, json=body)
-        return self._client.transport.json(call, sending) or {}
+        return self._client.transport.json(call) or {}
 
     def _list(self, path: str, name: str = "items") -> List[Object]:
         answer = self._client.transport.json(JsonCall[Any]("GET", path))
@@ -67,7 +60,7 @@ class AppsAPI(_Resource):
         memory_mb: Optional[int] = None,
     ) -> Object:
         """Create an app. `deploy` starts it."""
-        body = _given(
+        body = given(
             name=name,
             git_url=git_url,
             git_branch=git_branch,
@@ -137,7 +130,7 @@ class AppsAPI(_Resource):
         *,
         repo_full_name: Optional[str] = None,
     ) -> Object:
-        body = _given(github_repo_id=github_repo_id, repo_full_name=repo_full_name)
+        body = given(github_repo_id=github_repo_id, repo_full_name=repo_full_name)
         return self._object("POST", "/v1/preview-repos", body)
 
     def disable_preview_repo(self, github_repo_id: int) -> None:
@@ -216,101 +209,6 @@ class AppsAPI(_Resource):
         return self._object("POST", path, {"dotenv": dotenv, "secret": secret})
 
 
-class DatabasesAPI(_Resource):
-    """Managed PostgreSQL databases."""
-
-    def create(
-        self,
-        *,
-        cpu: Optional[int] = None,
-        memory_mb: Optional[int] = None,
-        label: Optional[str] = None,
-        size: Optional[str] = None,
-        always_on: Optional[bool] = None,
-        timeout: float = 180.0,
-    ) -> Object:
-        """Create a database, and wait until it accepts connections."""
-        body = _given(cpu=cpu, memory_mb=memory_mb, label=label, size=size, always_on=always_on)
-        created = self._object("POST", "/v1/databases", body)
-        return self.wait_until_ready(str(created["id"]), timeout=timeout)
-
-    def wait_until_ready(self, database_id: str, *, timeout: float = 180.0) -> Object:
-        """Wait until a database accepts connections.
-
-        Raises:
-            ServerError: It failed.
-            PandastackError: It takes longer than `timeout` seconds.
-        """
-        ends = time.monotonic() + timeout
-        delay = 1.0
-        while True:
-            database = self.get(database_id)
-            status = database.get("status")
-            if status == "running" and database.get("connection_url"):
-                return database
-            if status in {"failed", "error"}:
-                reason = database.get("error") or f"its status is {status!r}"
-                raise ServerError(f"database {database_id} failed: {reason}")
-            if time.monotonic() + delay > ends:
-                raise PandastackError(
-                    f"database {database_id} is not ready after {timeout:g} s; "
-                    f"its status is {status!r}"
-                )
-            flavour.sleep(delay)
-            delay = min(5.0, delay * 1.5)
-
-    def list(self) -> List[Object]:
-        return self._list("/v1/databases")
-
-    def get(self, database_id: str) -> Object:
-        return self._object("GET", f"/v1/databases/{segment(database_id)}")
-
-    def delete(self, database_id: str) -> None:
-        """Delete a database with its data and backups."""
-        self._delete(f"/v1/databases/{segment(database_id)}")
-
-    def connection(self, database_id: str) -> Dict[str, str]:
-        """How to connect: `connection_url`, `broker_url` and `broker_token`."""
-        return self._object("GET", f"/v1/databases/{segment(database_id)}/connection")
-
-    def failover(self, database_id: str) -> Object:
-        """Restore a failed database on another host."""
-        path = f"/v1/databases/{segment(database_id)}/failover"
-        return self._object("POST", path, sending=Sending(timeout=_FAILOVER_SECONDS))
-
-    def update(self, database_id: str, *, always_on: Optional[bool] = None) -> Object:
-        path = f"/v1/databases/{segment(database_id)}"
-        return self._object("PATCH", path, _given(always_on=always_on))
-
-    def wake(self, database_id: str) -> Object:
-        """Wake a sleeping database."""
-        return self._object("POST", f"/v1/databases/{segment(database_id)}/wake")
-
-    def clone(
-        self,
-        database_id: str,
-        *,
-        label: Optional[str] = None,
-        target_time: Optional[str] = None,
-        size: Optional[str] = None,
-        wait: bool = True,
-        timeout: float = 600.0,
-    ) -> Object:
-        """Copy a database as it is, or as it was at `target_time` (RFC 3339)."""
-        body = _given(label=label, target_time=target_time, size=size)
-        path = f"/v1/databases/{segment(database_id)}/clone"
-        created = self._object("POST", path, body)
-        if not wait:
-            return created
-        return self.wait_until_ready(str(created["id"]), timeout=timeout)
-
-    def reset_credentials(self, database_id: str) -> Object:
-        """Replace the password and the broker's token."""
-        path = f"/v1/databases/{segment(database_id)}/reset-credentials"
-        answer = self._object("POST", path, sending=Sending(timeout=_CREDENTIALS_SECONDS))
-        return answer if answer.get("connection_url") else self.get(database_id)
-
-
 class FunctionsAPI(_Resource):
     """Functions: code that runs when it is called."""
 
@@ -329,7 +227,7 @@ class FunctionsAPI(_Resource):
         import base64
 
         path = Path(file_path)
-        body = _given(
+        body = given(
             name=name,
             runtime=runtime,
             entrypoint=entrypoint or path.name,
@@ -358,7 +256,7 @@ class FunctionsAPI(_Resource):
         bundle = flavour.in_thread(lambda: make_bundle(Path(path), start))
         function = next((one for one in self.list() if one.get("name") == name), None)
         if function is None:
-            body = _given(
+            body = given(
                 name=name,
                 runtime=runtime,
                 entrypoint=start,
@@ -376,7 +274,7 @@ class FunctionsAPI(_Resource):
         entrypoint: Optional[str] = None,
     ) -> Object:
         """Deploy a packed directory (tar.gz)."""
-        form = RequestForm(_given(entrypoint=entrypoint), [FormFile("bundle", bundle)])
+        form = RequestForm(given(entrypoint=entrypoint), [FormFile("bundle", bundle)])
         call = JsonCall[Object]("POST", f"/v1/functions/{segment(function_id)}/deploy", form=form)
         return self._client.transport.json(call)
 
@@ -404,7 +302,7 @@ class FunctionsAPI(_Resource):
         public: Optional[bool] = None,
         entrypoint: Optional[str] = None,
     ) -> Object:
-        body = _given(name=name, env=env, public=public, entrypoint=entrypoint)
+        body = given(name=name, env=env, public=public, entrypoint=entrypoint)
         return self._object("PATCH", f"/v1/functions/{segment(function_id)}", body)
 
     def delete(self, function_id: str) -> None:
@@ -412,7 +310,7 @@ class FunctionsAPI(_Resource):
 
     def invoke(self, function_id: str, *, input: Optional[Any] = None) -> Object:
         """Call a function and return its run, also if its code failed."""
-        body = _given(input=input)
+        body = given(input=input)
         return self._object("POST", f"/v1/functions/{segment(function_id)}/invoke", body)
 
     def trigger(self, function_id: str, *, input: Optional[Any] = None) -> Object:
@@ -452,7 +350,7 @@ class SchedulesAPI(_Resource):
         cron: Optional[str] = None,
         paused: Optional[bool] = None,
     ) -> Object:
-        body = _given(cron=cron, paused=paused)
+        body = given(cron=cron, paused=paused)
         return self._object("PATCH", f"/v1/schedules/{segment(schedule_id)}", body)
 
     def delete(self, schedule_id: str) -> None:
@@ -465,9 +363,3 @@ class SchedulesAPI(_Resource):
     def runs(self, schedule_id: str) -> List[Object]:
         """The last runs, newest first."""
         return self._list(f"/v1/schedules/{segment(schedule_id)}/runs")
-
-
-def _given(**fields: Any) -> Dict[str, Any]:
-    """The fields that have a value."""
-    given: Mapping[str, Any] = fields
-    return {name: value for name, value in given.items() if value is not None}
