@@ -120,14 +120,10 @@ async fn a_database_lives_sleeps_branches_and_ends() {
     let other = json!({"password": "wrong-wrong-wrong-wrong"});
     let mut wrong = database.clone();
     wrong["password"] = other["password"].clone();
-    assert!(
-        bed.refusal(&wrong, "SELECT 1").contains("password authentication failed"),
-        "{}",
-        bed.refusal(&wrong, "SELECT 1")
-    );
+    assert!(bed.refusal(&wrong, "SELECT 1").contains("authentication failed"), "{}", bed.refusal(&wrong, "SELECT 1"));
     let mut unknown = database.clone();
     unknown["host"] = json!(format!("{}.db.localhost", uuid()));
-    assert!(bed.refusal(&unknown, "SELECT 1").contains("no such database"), "{}", bed.refusal(&unknown, "SELECT 1"));
+    assert!(bed.refusal(&unknown, "SELECT 1").contains("does not exist"), "{}", bed.refusal(&unknown, "SELECT 1"));
 
     // By HTTP.
     let (status, rows) = bed
@@ -155,7 +151,7 @@ async fn a_database_lives_sleeps_branches_and_ends() {
     assert_eq!(bed.answer(&database, "SELECT count(*), max(n) FROM t"), "1001|5000");
     let mut crossed = branch.clone();
     crossed["password"] = database["password"].clone();
-    assert!(bed.refusal(&crossed, "SELECT 1").contains("password authentication failed"));
+    assert!(bed.refusal(&crossed, "SELECT 1").contains("authentication failed"));
 
     // What an owner looks at.
     let (status, stats) = bed.get(&format!("{path}/stats")).await;
@@ -171,7 +167,7 @@ async fn a_database_lives_sleeps_branches_and_ends() {
     // New credentials end the old ones.
     let (status, renewed) = bed.send(Method::POST, &format!("{path}/reset-credentials"), json!({})).await;
     assert_eq!(status, 200, "{renewed}");
-    assert!(bed.refusal(&database, "SELECT 1").contains("password authentication failed"));
+    assert!(bed.refusal(&database, "SELECT 1").contains("authentication failed"));
     assert_eq!(bed.answer(&renewed, "SELECT count(*) FROM t"), "1001");
 
     // Only the database can be deleted, and nothing of it stays.

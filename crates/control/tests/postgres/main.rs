@@ -18,6 +18,8 @@ mod builds;
 mod contract;
 #[path = "../control/cookies.rs"]
 mod cookies;
+#[path = "../control/databases.rs"]
+mod databases;
 mod deep;
 #[path = "../control/egress.rs"]
 mod egress;

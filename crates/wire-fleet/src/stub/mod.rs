@@ -27,6 +27,7 @@ pub use processes::process_view;
 use crate::{
     AuditReport, ChangeCause, CodeSessionView, EnsureParams, ExecEvent, ExecParams, FileChange, FileEntry, HostEvent,
     IdlePolicy, LayerHold, ListeningPort, MachineFact, OutputEvent, ProcessView, SandboxView, SpawnParams,
+    TemplateView,
 };
 
 /// How many events wait for a subscriber before it misses some.
@@ -45,6 +46,8 @@ pub struct StubHost {
     pub layers: Mutex<BTreeMap<LayerId, LayerHold>>,
     /// Command defaults of sandboxes made from a layer.
     pub layer_defaults: Mutex<BTreeMap<LayerId, ExecDefaults>>,
+    /// The templates of this host.
+    pub templates: Mutex<Vec<TemplateView>>,
     /// The size of each volume.
     pub volumes: Mutex<BTreeMap<VolumeId, ByteSize>>,
     /// The last egress policy that was set for each sandbox.
@@ -91,6 +94,11 @@ pub struct StubHost {
     cause: Mutex<fn() -> ChangeCause>,
 }
 
+/// A template of a host.
+pub fn stub_template(name: &str) -> TemplateView {
+    TemplateView { name: name.into(), layer: "lyr_x".into(), memory_mib: 512, cpus: 2, disk_mib: 1024 }
+}
+
 impl Default for StubHost {
     fn default() -> Self {
         Self {
@@ -98,6 +106,7 @@ impl Default for StubHost {
             ensured: Mutex::default(),
             layers: Mutex::default(),
             layer_defaults: Mutex::default(),
+            templates: Mutex::new(["mini", "base"].map(stub_template).into()),
             volumes: Mutex::default(),
             egress: Mutex::default(),
             lifecycles: Mutex::default(),

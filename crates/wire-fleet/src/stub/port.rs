@@ -154,14 +154,7 @@ impl HostPort for StubHost {
     }
 
     async fn templates(&self) -> Vec<TemplateView> {
-        let template = |name: &str| TemplateView {
-            name: name.into(),
-            layer: "lyr_x".into(),
-            memory_mib: 512,
-            cpus: 2,
-            disk_mib: 1024,
-        };
-        vec![template("mini"), template("base")]
+        self.templates.lock().unwrap().clone()
     }
 
     async fn attend(&self, id: SandboxId) -> Result<Presence, Fault> {
