@@ -103,7 +103,7 @@ async fn a_database_lives_sleeps_branches_and_ends() {
     assert_eq!(made.get("connection_url"), None, "{made}");
     let id = made["id"].as_str().unwrap().to_owned();
     let database = bed.running(&id).await;
-    assert_eq!(database["connection_url"].as_str().unwrap().contains('?'), false);
+    assert!(!database["connection_url"].as_str().unwrap().contains('?'));
     let path = format!("/v1/databases/{id}");
 
     // By TLS, through the pooler and past it.

@@ -42,8 +42,8 @@ pub enum TemplateArgs {
 
 #[derive(Args)]
 pub struct BakeArgs {
-    /// A built-in recipe (mini, base, code-interpreter, agent, claude-agent, browser, postgres-16), or any name
-    /// with --recipe
+    /// A built-in recipe (mini, base, code-interpreter, agent, claude-agent, browser, postgres-16),
+    /// or any name with --recipe
     name: String,
     /// Folder with recipe.toml and, optionally, customize.sh
     #[arg(long, value_name = "DIR")]

@@ -92,8 +92,8 @@ impl BrokerJob {
     }
 }
 
-/// Runs one statement and writes `{"columns":[…],"rows":[…]`, without the closing brace. Returns how
-/// many rows came and how many columns there are.
+/// Runs one statement and writes `{"columns":[…],"rows":[…]`, without the closing brace. Returns
+/// how many rows came and how many columns there are.
 async fn select(
     session: &mut Session,
     statement: &BrokerStatement,

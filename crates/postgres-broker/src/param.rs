@@ -1,5 +1,5 @@
-//! Parameters: JSON values as the text that PostgreSQL reads, by the type the server chose for each.
-//! Numbers keep their digits, because they are never parsed.
+//! Parameters: JSON values as the text that PostgreSQL reads, by the type the server chose for
+//! each. Numbers keep their digits, because they are never parsed.
 
 use serde_json::value::RawValue;
 

@@ -1,5 +1,5 @@
-//! Values of PostgreSQL, in their text form, as JSON without loss. The server is not trusted to send
-//! what its types promise: what does not fit becomes a string.
+//! Values of PostgreSQL, in their text form, as JSON without loss. The server is not trusted to
+//! send what its types promise: what does not fit becomes a string.
 
 use serde_json::value::RawValue;
 

@@ -1,6 +1,6 @@
 //! Cancel keys. Most clients cancel in plain TCP without a server name, and two databases may hand
-//! out equal keys, as forks do. So each tunnel gets a key of the proxy's own, and the key leads back
-//! to the database and to the key that it gave.
+//! out equal keys, as forks do. So each tunnel gets a key of the proxy's own, and the key leads
+//! back to the database and to the key that it gave.
 
 use std::{
     collections::{HashMap, hash_map::Entry},

@@ -23,7 +23,7 @@ impl PlayedTool {
         rig.host.templates.lock().unwrap().push(stub_template("postgres-16"));
         let (tool, mut commands) = (Self::default(), rig.host.play_commands());
         let played = tool.clone();
-        tokio::spawn(async move {
+        rig.scope.start("play the tool of databases", async move {
             while let Some(command) = commands.recv().await {
                 let Program::Argv(argv) = &command.ask.program else { panic!("{:?}", command.ask) };
                 assert_eq!(argv[0], "/usr/lib/pandastack/database");

@@ -16,7 +16,8 @@ pub(super) const LABEL_KEY: &str = "db.label";
 const CUT_OFF: &str = "the server stopped while the database was made";
 
 impl Control {
-    /// Creates a database and returns at once. If the golden layer exists, quotas are checked first.
+    /// Creates a database and returns at once. If the golden layer exists, quotas are checked
+    /// first.
     pub(crate) async fn create_database(&self, caller: &Caller, spec: DatabaseSpec) -> Result<DatabaseView, Fault> {
         self.need_host()?;
         let template = self.database_template(spec.size).await?;
