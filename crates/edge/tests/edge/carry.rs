@@ -94,7 +94,7 @@ async fn a_client_that_leaves_takes_the_connection_along() {
     drop(request);
     gone(&mut stream).await;
     let idle = async {
-        while rig.scope.tasks() > 1 {
+        while rig.scope.tasks() > rig.lasting {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

@@ -20,6 +20,8 @@ pub struct Rig {
     pub url: String,
     pub http: Client,
     pub scope: Scope,
+    /// Tasks that run as long as the edge does.
+    pub lasting: usize,
 }
 
 impl Rig {
@@ -34,7 +36,8 @@ impl Rig {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         scope.start("serve", serve(listener, app, scope.clone()));
-        Self { id, host, played, ports, url, http: Client::builder().no_proxy().build().unwrap(), scope }
+        let lasting = scope.tasks();
+        Self { id, host, played, ports, url, http: Client::builder().no_proxy().build().unwrap(), scope, lasting }
     }
 
     pub fn call(&self, method: Method, path: &str) -> RequestBuilder {

@@ -131,7 +131,7 @@ async fn a_socket_that_is_cut_while_its_command_starts_leaves_nothing() {
             match rig.played.try_recv() {
                 Ok(played) => played.events.closed().await,
                 // Only the server's own task remains.
-                Err(_) if rig.scope.tasks() <= 1 => return,
+                Err(_) if rig.scope.tasks() <= rig.lasting => return,
                 Err(_) => tokio::task::yield_now().await,
             }
         }
