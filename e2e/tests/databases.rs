@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use pandastack_e2e::published;
+use pandastack_model::SandboxId;
 use pandastack_testbed::{DataFolder, TestServer, wait_for};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
@@ -101,89 +103,152 @@ async fn a_database_lives_sleeps_branches_and_ends() {
     let (status, made) = bed.send(Method::POST, "/v1/databases", json!({"label": "orders"})).await;
     assert_eq!((status, &made["status"]), (202, &json!("provisioning")), "{made}");
     assert_eq!(made.get("connection_url"), None, "{made}");
-    let id = made["id"].as_str().unwrap().to_owned();
-    let database = bed.running(&id).await;
+    let database = bed.running(made["id"].as_str().unwrap()).await;
     assert!(!database["connection_url"].as_str().unwrap().contains('?'));
-    let path = format!("/v1/databases/{id}");
 
-    // By TLS, through the pooler and past it.
-    bed.answer(&database, "CREATE TABLE t (n int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 1000)");
-    assert_eq!(bed.answer(&database, "SELECT sum(n) FROM t"), "500500");
+    clients_connect(&bed, &database);
+    queries_come_by_http(&bed, &database).await;
+    a_sleeper_wakes_by_the_first_connection(&bed, &database).await;
+    let branch = a_branch_goes_its_own_way(&bed, &database).await;
+    its_owner_looks_at_it(&bed, &database).await;
+    new_credentials_end_the_old_ones(&bed, &database).await;
+    let published = published_clients_create_one(&bed).await;
+    nothing_stays(&bed, &[&database, &branch, &published]).await;
+}
+
+/// By TLS, through the pooler and past it.
+fn clients_connect(bed: &DatabaseBed, database: &Value) {
+    bed.answer(database, "CREATE TABLE t (n int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 1000)");
+    assert_eq!(bed.answer(database, "SELECT sum(n) FROM t"), "500500");
     let extensions = "SELECT string_agg(extname, ' ' ORDER BY extname) FROM pg_extension WHERE extname <> 'plpgsql'";
-    assert_eq!(
-        bed.answer(&database, extensions),
-        "hstore ltree pg_stat_statements pg_trgm pgcrypto unaccent uuid-ossp vector"
-    );
-    let session = bed.psql(&database, "options=-cpandastack.session=on", "LISTEN news");
+    let expected = "hstore ltree pg_stat_statements pg_trgm pgcrypto unaccent uuid-ossp vector";
+    assert_eq!(bed.answer(database, extensions), expected);
+    assert_eq!(bed.answer(database, "SELECT '[1,2,3]'::vector <-> '[1,2,4]'"), "1");
+    assert_eq!(bed.answer(database, "SHOW data_checksums"), "on");
+    let session = bed.psql(database, "options=-cpandastack.session=on", "LISTEN news");
     assert!(session.status.success(), "{}", String::from_utf8_lossy(&session.stderr));
-    assert!(bed.answer(&database, "SHOW data_checksums").contains("on"));
-    let other = json!({"password": "wrong-wrong-wrong-wrong"});
-    let mut wrong = database.clone();
-    wrong["password"] = other["password"].clone();
-    assert!(bed.refusal(&wrong, "SELECT 1").contains("authentication failed"), "{}", bed.refusal(&wrong, "SELECT 1"));
-    let mut unknown = database.clone();
-    unknown["host"] = json!(format!("{}.db.localhost", uuid()));
-    assert!(bed.refusal(&unknown, "SELECT 1").contains("does not exist"), "{}", bed.refusal(&unknown, "SELECT 1"));
+    let wrong = with(database, "password", "wrong-wrong-wrong-wrong");
+    let refusal = bed.refusal(&wrong, "SELECT 1");
+    assert!(refusal.contains("authentication failed"), "{refusal}");
+    let unknown = with(database, "host", &format!("{}.db.localhost", SandboxId::random()));
+    let refusal = bed.refusal(&unknown, "SELECT 1");
+    assert!(refusal.contains("does not exist"), "{refusal}");
+    let superuser = with(database, "username", "postgres");
+    assert!(bed.refusal(&superuser, "SELECT 1").contains("failed"));
+}
 
-    // By HTTP.
-    let (status, rows) = bed
-        .query(&database, json!({"database": "pandastack", "sql": "SELECT n FROM t WHERE n = $1", "params": [7]}))
-        .await;
+async fn queries_come_by_http(bed: &DatabaseBed, database: &Value) {
+    let ask = json!({"database": "pandastack", "sql": "SELECT n FROM t WHERE n = $1", "params": [7]});
+    let (status, rows) = bed.query(database, ask).await;
     assert_eq!((status, &rows["rows"]), (200, &json!([[7]])), "{rows}");
-    let mut stranger = database.clone();
-    stranger["broker_token"] = json!("pds_pg_wrong");
+    let stranger = with(database, "broker_token", "pds_pg_wrong");
     assert_eq!(bed.query(&stranger, json!({"database": "pandastack", "sql": "SELECT 1"})).await.0, 401);
+    let (status, refused) = bed.query(database, json!({"sql": "SELECT 1"})).await;
+    assert_eq!((status, &refused["error"]), (400, &json!("database required")));
+    let slow = json!({"database": "pandastack", "sql": "SELECT pg_sleep(60)", "timeout_ms": 200});
+    let (status, late) = bed.query(database, slow).await;
+    assert_eq!((status, &late["code"]), (408, &json!("57014")), "{late}");
+    let health = format!("{}/v1/health", database["broker_url"].as_str().unwrap());
+    let answer = bed.http.get(health).send().await.unwrap();
+    assert_eq!(answer.status().as_u16(), 200);
+}
 
-    // Asleep, and woken by the first connection.
+async fn a_sleeper_wakes_by_the_first_connection(bed: &DatabaseBed, database: &Value) {
+    let (id, path) = (database["id"].as_str().unwrap(), path(database));
     assert_eq!(bed.send(Method::POST, &format!("/v1/sandboxes/{id}/hibernate"), json!({})).await.0, 200);
     assert_eq!(bed.get(&path).await.1["status"], "hibernated");
-    assert_eq!(bed.answer(&database, "SELECT count(*) FROM t"), "1000");
+    assert_eq!(bed.answer(database, "SELECT count(*) FROM t"), "1000");
     assert_eq!(bed.get(&path).await.1["status"], "running");
+}
 
-    // A branch has the data of one moment and goes its own way, with credentials of its own.
-    let (status, branch) = bed.send(Method::POST, &format!("{path}/branches"), json!({"label": "try"})).await;
-    assert_eq!((status, &branch["branched_from"]), (202, &json!(id)), "{branch}");
+/// A branch has the data of one moment, credentials of its own and a warm cache.
+async fn a_branch_goes_its_own_way(bed: &DatabaseBed, database: &Value) -> Value {
+    bed.answer(database, "SELECT count(*) FROM t");
+    let branches = format!("{}/branches", path(database));
+    let (status, branch) = bed.send(Method::POST, &branches, json!({"label": "try"})).await;
+    assert_eq!((status, &branch["branched_from"]), (202, &database["id"]), "{branch}");
     let branch = bed.running(branch["id"].as_str().unwrap()).await;
     assert_ne!(branch["password"], database["password"]);
+    let plan = bed.answer(&branch, "EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off) SELECT count(*) FROM t");
+    assert!(plan.contains("shared hit") && !plan.contains("read="), "{plan}");
     bed.answer(&branch, "DELETE FROM t WHERE n > 10");
-    bed.answer(&database, "INSERT INTO t VALUES (5000)");
+    bed.answer(database, "INSERT INTO t VALUES (5000)");
     assert_eq!(bed.answer(&branch, "SELECT count(*), max(n) FROM t"), "10|10");
-    assert_eq!(bed.answer(&database, "SELECT count(*), max(n) FROM t"), "1001|5000");
-    let mut crossed = branch.clone();
-    crossed["password"] = database["password"].clone();
+    assert_eq!(bed.answer(database, "SELECT count(*), max(n) FROM t"), "1001|5000");
+    let crossed = with(&branch, "password", database["password"].as_str().unwrap());
     assert!(bed.refusal(&crossed, "SELECT 1").contains("authentication failed"));
+    branch
+}
 
-    // What an owner looks at.
-    let (status, stats) = bed.get(&format!("{path}/stats")).await;
+async fn its_owner_looks_at_it(bed: &DatabaseBed, database: &Value) {
+    let (status, stats) = bed.get(&format!("{}/stats", path(database))).await;
     assert!(status == 200 && stats["db_size_bytes"].as_u64().unwrap() > 1_000_000, "{stats}");
-    let (status, logs) = bed.get(&format!("{path}/logs?lines=50")).await;
-    assert!(
-        status == 200 && !logs["logs"].as_str().unwrap().contains(database["password"].as_str().unwrap()),
-        "{logs}"
-    );
+    let (status, logs) = bed.get(&format!("{}/logs?lines=50", path(database))).await;
+    assert!(status == 200 && !logs["logs"].as_str().unwrap().contains(database["password"].as_str().unwrap()));
     let (_, list) = bed.get("/v1/databases").await;
     assert_eq!((&list["count"], list["items"][0].get("password")), (&json!(2), None), "{list}");
+}
 
-    // New credentials end the old ones.
-    let (status, renewed) = bed.send(Method::POST, &format!("{path}/reset-credentials"), json!({})).await;
+async fn new_credentials_end_the_old_ones(bed: &DatabaseBed, database: &Value) {
+    let (status, renewed) = bed.send(Method::POST, &format!("{}/reset-credentials", path(database)), json!({})).await;
     assert_eq!(status, 200, "{renewed}");
-    assert!(bed.refusal(&database, "SELECT 1").contains("authentication failed"));
+    assert!(bed.refusal(database, "SELECT 1").contains("authentication failed"));
     assert_eq!(bed.answer(&renewed, "SELECT count(*) FROM t"), "1001");
+    assert!(!bed.server.said().contains(database["password"].as_str().unwrap()), "a password is in the log");
+}
 
-    // Only the database can be deleted, and nothing of it stays.
-    let (status, refused) = bed.send(Method::DELETE, &format!("/v1/sandboxes/{id}"), json!({})).await;
-    assert_eq!((status, &refused["code"]), (409, &json!("sandbox.of_database")));
-    for gone in [&id, branch["id"].as_str().unwrap()] {
-        assert_eq!(bed.send(Method::DELETE, &format!("/v1/databases/{gone}"), json!({})).await.0, 204);
-        assert_eq!(bed.get(&format!("/v1/databases/{gone}")).await.0, 404);
+/// The published Python client creates a database, and psql opens its URL with `?sslmode=require`.
+async fn published_clients_create_one(bed: &DatabaseBed) -> Value {
+    let program = "
+import os
+from pandastack import Client
+client = Client(api_url=os.environ['URL'], api_key=os.environ['KEY'])
+made = client.databases.create(label='published')
+assert made['status'] == 'running' and made['label'] == 'published', made
+assert client.databases.get(made['id'])['connection_url'] == made['connection_url']
+assert [one['id'] for one in client.databases.list()][0] == made['id']
+assert client.databases.connection(made['id'])['broker_token'] == made['broker_token']
+assert client.databases.update(made['id'], always_on=True)['always_on'] is True
+assert client.databases.wake(made['id'])['status'] in ('running', 'waking')
+renewed = client.databases.reset_credentials(made['id'])
+assert renewed['password'] != made['password']
+print(made['id'])
+print(renewed['connection_url'])
+";
+    let mut python = Command::new(published::python());
+    python.env("KEY", &bed.server.key).env("URL", &bed.server.url).args(["-c", program]);
+    let output = python.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let [id, url] = printed.lines().collect::<Vec<_>>()[..] else { panic!("{printed}") };
+    let mut psql = Command::new("psql");
+    psql.env("PGHOSTADDR", "127.0.0.1").stdin(Stdio::null());
+    let opened = psql.args(["-XAtc", "SELECT 1", "-d", &format!("{url}?sslmode=require")]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&opened.stdout), "1\n", "{}", String::from_utf8_lossy(&opened.stderr));
+    json!({"id": id})
+}
+
+/// Only the database can be deleted, and nothing of it stays.
+async fn nothing_stays(bed: &DatabaseBed, databases: &[&Value]) {
+    for database in databases {
+        let sandbox = format!("/v1/sandboxes/{}", database["id"].as_str().unwrap());
+        let (status, refused) = bed.send(Method::DELETE, &sandbox, json!({})).await;
+        assert_eq!((status, &refused["code"]), (409, &json!("sandbox.of_database")));
+        assert_eq!(bed.send(Method::DELETE, &path(database), json!({})).await.0, 204);
+        assert_eq!(bed.get(&path(database)).await.0, 404);
     }
     assert_eq!(bed.get("/v1/volumes").await.1, json!([]));
     let (_, audit) = bed.get("/v1/host/audit").await;
     assert_eq!((&audit["leaks"], &audit["machines"]), (&json!([]), &json!(0)), "{audit}");
-    assert!(!bed.server.said().contains(database["password"].as_str().unwrap()), "a password is in the log");
 }
 
-/// The id of a database that does not exist.
-fn uuid() -> String {
-    pandastack_model::SandboxId::random().to_string()
+fn path(database: &Value) -> String {
+    format!("/v1/databases/{}", database["id"].as_str().unwrap())
+}
+
+/// The same database with another value of a field.
+fn with(database: &Value, field: &str, value: &str) -> Value {
+    let mut other = database.clone();
+    other[field] = json!(value);
+    other
 }

@@ -21,14 +21,19 @@ const LISTS: readonly [string, string][] = [
 export function ShortcutSheet({ open, onClose }: { open: boolean; onClose: () => void }) {
   return (
     <Dialog open={open} onClose={onClose} title="Keyboard shortcuts" size="md">
-      <div className="grid gap-x-8 gap-y-4 sm:grid-cols-2">
+      <section
+        aria-label="All shortcuts"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+        tabIndex={0}
+        className="grid gap-x-8 gap-y-4 sm:grid-cols-2"
+      >
         <Keys title="Everywhere" rows={GENERAL} />
         <Keys title="Lists" rows={LISTS} />
         <Keys
           title="Go to"
           rows={PAGES.map((page) => [`g ${page.key}`, page.title] as [string, string])}
         />
-      </div>
+      </section>
     </Dialog>
   );
 }

@@ -49,9 +49,7 @@ impl UpArgs {
         if let Some(https) = &doorway.https {
             writeln!(out, "  https      {}", https.summary())?;
         }
-        if let Some(line) = databases.summary() {
-            writeln!(out, "  databases  {line}")?;
-        }
+        writeln!(out, "  databases  {}", databases.summary())?;
         writeln!(out, "  data       {}", place.data_dir.display())?;
         let (connections, descriptors) = (doorway.settings.connections_max, doorway.descriptors);
         writeln!(out, "  limits     {connections} connections at once, of {descriptors} open files")?;

@@ -33,8 +33,8 @@ const DEFAULT_PORT: u16 = 5432;
 
 #[derive(Args)]
 pub struct DatabaseArgs {
-    /// Address for PostgreSQL clients of managed databases. The default is 127.0.0.1:5432, if it is
-    /// free
+    /// Address for PostgreSQL clients of managed databases. The default is 127.0.0.1:5432, or any
+    /// free port if that is taken
     #[arg(long, env = "PANDASTACK_DB_LISTEN", value_name = "ADDRESS")]
     db_listen: Option<SocketAddr>,
     /// Domain of managed databases: clients connect to ID.DOMAIN. Without a certificate for it in
@@ -45,7 +45,7 @@ pub struct DatabaseArgs {
 
 /// The listener for PostgreSQL clients.
 pub struct DatabaseListener {
-    listener: Option<TcpListener>,
+    listener: TcpListener,
     suffix: String,
     certificates: CertificateSet,
     /// The file that clients must trust; `None` if a public authority signs.
@@ -62,10 +62,7 @@ impl DatabaseArgs {
         https: Option<&CertificateSet>,
     ) -> Result<DatabaseListener> {
         let listener = self.bind().await?;
-        let port = match &listener {
-            Some(listener) => listener.local_addr().context("read the address for PostgreSQL clients")?.port(),
-            None => DEFAULT_PORT,
-        };
+        let port = listener.local_addr().context("read the address for PostgreSQL clients")?.port();
         let suffix = format!(".{}", self.db_domain.trim_matches('.').to_ascii_lowercase());
         let example = format!("{}{suffix}", SandboxId::random());
         let (certificates, authority) = match https.filter(|set| set.knows(&example)) {
@@ -84,18 +81,21 @@ impl DatabaseArgs {
         Ok(DatabaseListener { listener, suffix, certificates, authority, addresses })
     }
 
-    /// A port in use is an error only if the operator asked for it.
-    async fn bind(&self) -> Result<Option<TcpListener>> {
+    /// A port in use is an error only if the operator named it.
+    async fn bind(&self) -> Result<TcpListener> {
         let usual = SocketAddr::from(([127, 0, 0, 1], DEFAULT_PORT));
         let address = self.db_listen.unwrap_or(usual);
         match TcpListener::bind(address).await {
-            Ok(listener) => Ok(Some(listener)),
-            Err(error) if self.db_listen.is_none() => {
+            Ok(listener) => Ok(listener),
+            // Not that port: clients would send their passwords to whoever listens there.
+            Err(_) if self.db_listen.is_none() => {
+                let other = SocketAddr::from(([127, 0, 0, 1], 0));
+                let listener = TcpListener::bind(other).await.context("listen for PostgreSQL clients")?;
                 tell(&format!(
-                    "WARNING: {address} is in use ({error}), so PostgreSQL clients cannot reach managed databases; \
-                     choose another address with --db-listen"
+                    "WARNING: {address} is in use, so managed databases have another port until the next start; \
+                     choose one with --db-listen"
                 ));
-                Ok(None)
+                Ok(listener)
             }
             Err(error) => Err(error).with_context(|| format!("listen on {address} for PostgreSQL clients")),
         }
@@ -103,17 +103,16 @@ impl DatabaseArgs {
 }
 
 impl DatabaseListener {
-    /// How clients connect, for the operator. `None` if they cannot.
-    pub fn summary(&self) -> Option<String> {
-        self.listener.as_ref()?;
+    /// How clients connect, for the operator.
+    pub fn summary(&self) -> String {
         let DatabaseAddresses { suffix, port, .. } = &self.addresses;
         let trust = self.authority.as_ref().map(|file| format!("; clients trust {}", file.display()));
-        Some(format!("ID{suffix}:{port}{}", trust.unwrap_or_default()))
+        format!("ID{suffix}:{port}{}", trust.unwrap_or_default())
     }
 
     /// Starts to carry connections.
     pub fn start(self, control: Arc<dyn ControlPort>, host: Arc<dyn HostPort>, scope: &Scope) -> Result<()> {
-        let Some(listener) = self.listener else { return Ok(()) };
+        let listener = self.listener;
         let suffix = self.suffix.parse().with_context(|| format!("--db-domain {} is no domain", self.suffix))?;
         let databases = Arc::new(LocalDatabases { control, host });
         let backends = ProxyBackends { databases, certificates: Arc::new(self.certificates) };

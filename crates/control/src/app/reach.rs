@@ -22,6 +22,10 @@ impl Control {
         if state == Some(SandboxState::Asleep)
             && let Some((workspace, _)) = self.store.owner(id).await?
         {
+            // Only its own clients wake a database.
+            if self.store.any_database(id).await?.is_some() {
+                return Err(Fault::no_sandbox());
+            }
             self.check_wake(&workspace, id).await?;
         }
         usable(state)

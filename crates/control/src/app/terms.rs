@@ -22,7 +22,7 @@ use crate::{
 pub struct TermLocks(Mutex<HashMap<SandboxId, Weak<tokio::sync::Mutex<()>>>>);
 
 impl TermLocks {
-    async fn lock(&self, id: SandboxId) -> tokio::sync::OwnedMutexGuard<()> {
+    pub(super) async fn lock(&self, id: SandboxId) -> tokio::sync::OwnedMutexGuard<()> {
         let lock = {
             let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             locks.retain(|_, lock| lock.strong_count() > 0);

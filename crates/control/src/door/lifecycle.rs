@@ -67,6 +67,7 @@ pub async fn change(
     body: Body,
 ) -> Answer<Json<Lifecycle>> {
     let change = LifecycleChange::try_from(optional_json_body::<SetLifecycle>(body).await?)?;
+    control.refuse_database(&caller, id).await?;
     Ok(Json(render(control.set_lifecycle(&caller, id, change).await?)))
 }
 

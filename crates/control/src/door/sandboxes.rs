@@ -71,7 +71,7 @@ pub async fn delete(
     Authenticated(caller): Authenticated,
     SandboxPath(id): SandboxPath,
 ) -> Answer<StatusCode> {
-    control.refuse_database(id).await?;
+    control.refuse_database(&caller, id).await?;
     control.delete(caller, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

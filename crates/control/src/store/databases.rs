@@ -102,15 +102,16 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Records the credentials of a database. It is ready from now on.
-    pub async fn set_database_login(&self, id: SandboxId, login: &DatabaseCredentials) -> Result<(), StoreError> {
+    /// Records the credentials of a database. It is ready from now on. Returns false if it was
+    /// deleted.
+    pub async fn set_database_login(&self, id: SandboxId, login: &DatabaseCredentials) -> Result<bool, StoreError> {
         query("UPDATE managed_database SET password = ?, broker_token = ?, error = NULL WHERE id = ?")
             .bind(login.password.reveal().clone())
             .bind(login.broker_token.reveal().clone())
             .bind(id.to_string())
             .execute(&self.database)
             .await
-            .map(drop)
+            .map(|rows| rows > 0)
             .map_err(failed("record the credentials of a database"))
     }
 
@@ -177,26 +178,22 @@ impl Store {
         row.as_ref().map(read_golden).transpose()
     }
 
-    /// Records that a golden machine is sealed.
-    pub async fn finish_golden(&self, template_layer: &str) -> Result<(), StoreError> {
-        query("UPDATE golden_database SET ready = ? WHERE template_layer = ?")
-            .bind(true)
-            .bind(template_layer)
+    /// Records that a golden machine is sealed. Those of the template's earlier layers are not
+    /// needed any more.
+    pub async fn finish_golden(&self, golden: &GoldenRow) -> Result<(), StoreError> {
+        query("UPDATE golden_database SET ready = (template_layer = ?1) WHERE template = ?2")
+            .bind(&golden.template_layer)
+            .bind(golden.template.as_str())
             .execute(&self.database)
             .await
             .map(drop)
             .map_err(failed("record a sealed golden machine"))
     }
 
-    /// Lists golden machines that are not needed: unfinished ones, and those of the template's
-    /// earlier layers.
-    pub async fn stale_goldens(&self, current: Option<&GoldenRow>) -> Result<Vec<GoldenRow>, StoreError> {
-        let sql =
-            "SELECT * FROM golden_database WHERE (ready = ?1 AND ?2 = '') OR (template = ?2 AND template_layer <> ?3)";
-        let rows = query(sql)
+    /// Lists golden machines that are unfinished, or not needed any more.
+    pub async fn stale_goldens(&self) -> Result<Vec<GoldenRow>, StoreError> {
+        let rows = query("SELECT * FROM golden_database WHERE ready = ?")
             .bind(false)
-            .bind(current.map(|golden| golden.template.to_string()).unwrap_or_default())
-            .bind(current.map(|golden| golden.template_layer.clone()).unwrap_or_default())
             .fetch_all(&self.database)
             .await
             .map_err(failed("list golden machines that are not needed"))?;

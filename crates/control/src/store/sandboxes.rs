@@ -11,7 +11,7 @@ use super::{
     quotas::{MIB_PER_GIB, count_creates, usage},
     to_sql,
     usage::add_subject,
-    volumes::{add_copy, disown},
+    volumes::add_copy,
 };
 
 const GIB: u64 = 1 << 30;
@@ -82,8 +82,6 @@ impl Store {
             insert(intent).execute(&mut tx).await.map_err(failed("commit a sandbox"))?;
             let subject = ("sandbox", intent.id.to_string());
             add_subject(&mut tx, subject, (caller, intent.spec.template.as_str()), intent.created_at_ns).await?;
-            // Copies have no row yet.
-            disown(&mut tx, &intent.spec.volumes).await?;
             for copy in copies {
                 if !add_copy(&mut tx, caller, copy).await? {
                     return Ok(SandboxesAdded::NameTaken(copy.name.clone()));

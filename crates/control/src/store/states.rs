@@ -13,7 +13,7 @@ use super::{
     outbox::{EndEvent, PendingEvents, announce, announce_end},
     to_sql,
     usage::{drop_subject, end_subject},
-    volumes::{hide_copies, show_copies},
+    volumes::{disown_shared, hide_copies, show_copies},
 };
 use crate::events::{EventDetails, LastingState};
 
@@ -50,6 +50,7 @@ impl Store {
             return Ok(false);
         }
         show_copies(&mut tx, view.id, at_ns).await?;
+        disown_shared(&mut tx, view.id).await?;
         let announced = announce(&mut tx, view.id, LastingState::Running, EventDetails::Boot(view), at_ns).await?;
         tx.commit().await.map_err(failed("commit a running sandbox"))?;
         self.publish(view.id, announced);

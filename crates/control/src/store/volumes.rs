@@ -2,12 +2,12 @@
 //! it.
 
 use pandastack_database::{DatabaseRow, Transaction, WriteLock, query, query_scalar};
-use pandastack_model::{ByteSize, SandboxId, VolumeId, VolumeMount};
+use pandastack_model::{ByteSize, SandboxId, VolumeId};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
 
 use super::{
     Store, StoreError, failed, from_sql,
-    intent::column,
+    intent::{column, read_intent},
     to_sql,
     usage::{add_subject, end_subject, note_volume_size},
 };
@@ -243,11 +243,18 @@ pub(super) async fn add_copy(tx: &mut Transaction, caller: &Caller, copy: &Volum
 }
 
 /// Makes volumes independent of the sandboxes that they were copied for, in the transaction that
-/// records another sandbox that uses them. They are no longer deleted with the first.
-pub(super) async fn disown(tx: &mut Transaction, volumes: &[VolumeMount]) -> Result<(), StoreError> {
-    for mount in volumes {
-        query("UPDATE volume SET sandbox_id = NULL WHERE id = ? AND status = 'ready' AND sandbox_id IS NOT NULL")
+/// shows another sandbox with them. They are no longer deleted with the first.
+pub(super) async fn disown_shared(tx: &mut Transaction, sandbox: SandboxId) -> Result<(), StoreError> {
+    let row = query("SELECT * FROM sandbox WHERE id = ?")
+        .bind(sandbox.to_string())
+        .fetch_optional(&mut *tx)
+        .await
+        .map_err(failed("find the volumes of a sandbox"))?;
+    let Some(row) = row else { return Ok(()) };
+    for mount in read_intent(&row)?.spec.volumes {
+        query("UPDATE volume SET sandbox_id = NULL WHERE id = ? AND status = 'ready' AND sandbox_id <> ?")
             .bind(mount.volume.to_string())
+            .bind(sandbox.to_string())
             .execute(&mut *tx)
             .await
             .map_err(failed("make a volume independent of its sandbox"))?;

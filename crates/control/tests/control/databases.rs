@@ -1,7 +1,10 @@
 //! Managed databases over a host without machines: rows, statuses, refusals, and what a failure
 //! leaves. `e2e/tests/databases.rs` has the real ones.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{ControlPort, ExecEvent, Program, stub::stub_template};
@@ -10,11 +13,12 @@ use serde_json::{Value, json};
 
 use crate::rig::{OTHER_KEY, Rig, answer, wait_for};
 
-/// The verbs that the tool in the guests was called with. `failing` fails.
+/// The verbs that the tool in the guests was called with. `failing` fails, and `held` does not end.
 #[derive(Clone, Default)]
 struct PlayedTool {
     verbs: Arc<Mutex<Vec<String>>>,
     failing: Arc<Mutex<Option<&'static str>>>,
+    held: Arc<Mutex<Option<&'static str>>>,
 }
 
 impl PlayedTool {
@@ -28,6 +32,9 @@ impl PlayedTool {
                 let Program::Argv(argv) = &command.ask.program else { panic!("{:?}", command.ask) };
                 assert_eq!(argv[0], "/usr/lib/pandastack/database");
                 played.verbs.lock().unwrap().push(argv[1].clone());
+                while *played.held.lock().unwrap() == Some(argv[1].as_str()) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
                 let code = i32::from(*played.failing.lock().unwrap() == Some(argv[1].as_str()));
                 let printed = json!({"db_size_bytes": 7, "connections": 1, "max_connections": 200, "uptime_seconds": 3,
                     "cache_hit_ratio": 0.5, "disk_size_bytes": 9, "disk_used_bytes": 4, "disk_avail_bytes": 5,
@@ -189,6 +196,62 @@ async fn a_database_sleeps_when_idle_unless_it_is_always_on() {
     }
     assert_eq!(tool.verbs().len(), before, "a look does not wake it");
     assert_eq!(rig.post(&format!("{path}/wake")).await, (200, json!({"id": database["id"], "status": "running"})));
+}
+
+#[tokio::test]
+async fn a_database_that_is_deleted_while_it_is_made_leaves_nothing() {
+    let rig = Rig::start().await;
+    let tool = PlayedTool::start(&rig);
+    for held in ["init", "credentials"] {
+        *tool.held.lock().unwrap() = Some(held);
+        let before = tool.verbs().len();
+        let made = create(&rig, json!({})).await;
+        wait_for("the tool runs", || async { tool.verbs().len() > before }).await;
+        assert_eq!(rig.delete(&path(&made)).await, 204, "{held}");
+        *tool.held.lock().unwrap() = None;
+        wait_for("the machines are gone", || async { rig.host.count() == 0 }).await;
+        wait_for("the volumes are gone", || async { rig.host.volumes.lock().unwrap().is_empty() }).await;
+        assert_eq!(rig.get("/v1/databases").await.1["count"], 0);
+        assert_eq!(rig.get("/v1/sandboxes").await.1, json!([]));
+    }
+    becomes(&rig, &create(&rig, json!({})).await, "running").await;
+}
+
+#[tokio::test]
+async fn what_would_delete_a_database_unasked_is_refused() {
+    let rig = Rig::start().await;
+    PlayedTool::start(&rig);
+    let database = becomes(&rig, &create(&rig, json!({})).await, "running").await;
+    let sandbox = path(&database).replace("databases", "sandboxes");
+    let short = json!({"ttl_seconds": 1, "persistent": false});
+    let (status, refused) = rig.send(Method::PATCH, &format!("{sandbox}/lifecycle"), short.clone()).await;
+    assert_eq!((status, &refused["code"]), (409, &json!("sandbox.of_database")));
+    for (method, end) in [(Method::PATCH, "/lifecycle"), (Method::DELETE, "")] {
+        let theirs = rig.http.request(method, format!("{}{sandbox}{end}", rig.url)).bearer_auth(OTHER_KEY);
+        let (status, missing) = answer(theirs.json(&short)).await;
+        assert_eq!((status, &missing["code"]), (404, &json!("sandbox.not_found")), "{end}: {missing}");
+    }
+    let volume = rig.get(&sandbox).await.1["volumes"][0]["name"].clone();
+    let stolen = json!({"template": "mini", "volumes": [{"name": volume}]});
+    assert_eq!(rig.create(stolen).await.0, 409);
+    assert_eq!(rig.delete(&path(&database)).await, 204);
+    assert_eq!(rig.get("/v1/volumes").await.1, json!([]), "the refused sandbox did not keep it");
+}
+
+#[tokio::test]
+async fn a_template_that_is_baked_again_gets_a_golden_layer_of_its_own() {
+    let rig = Rig::start().await;
+    let tool = PlayedTool::start(&rig);
+    becomes(&rig, &create(&rig, json!({})).await, "running").await;
+    let layers = || rig.host.layers.lock().unwrap().keys().copied().collect::<Vec<_>>();
+    let first = layers();
+    assert_eq!(first.len(), 1);
+    for template in rig.host.templates.lock().unwrap().iter_mut() {
+        template.layer = "lyr_new".into();
+    }
+    becomes(&rig, &create(&rig, json!({})).await, "running").await;
+    assert_eq!(tool.verbs(), ["init", "credentials", "init", "credentials"]);
+    assert!(layers().len() == 1 && layers() != first, "the old golden layer is released");
 }
 
 #[tokio::test]

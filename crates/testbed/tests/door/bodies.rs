@@ -19,9 +19,15 @@ fn json_routes() -> impl Iterator<Item = Endpoint> {
 /// All resources of a tenant, for a comparison.
 async fn holdings(door: &Door<'_>) -> Vec<(String, Value)> {
     let mut all = Vec::new();
-    for path in
-        ["/v1/sandboxes", "/v1/snapshots", "/v1/volumes", "/v1/webhooks", "/v1/templates/builds", "/v1/api-keys"]
-    {
+    for path in [
+        "/v1/sandboxes",
+        "/v1/snapshots",
+        "/v1/volumes",
+        "/v1/webhooks",
+        "/v1/templates/builds",
+        "/v1/api-keys",
+        "/v1/databases",
+    ] {
         let (_, mut listed) = door.get(path).await;
         // The request itself counts as a use.
         for sandbox in listed.as_array_mut().into_iter().flatten() {
@@ -73,6 +79,8 @@ async fn a_wrong_body_is_refused_by_every_route_and_changes_nothing() {
             "size_mb",
             "tree_id",
             "expires_in_days",
+            "always_on",
+            "label",
         ];
         let all =
             |value: &str| format!("{{{}}}", names.map(|name| format!("\"{name}\":{value}")).join(",")).into_bytes();

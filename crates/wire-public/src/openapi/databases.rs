@@ -64,7 +64,7 @@ pub fn operations() -> Vec<Operation> {
             )
             .open()
             .refuses(&[401, 404, 409, 413, 429, 503])
-            .takes_content(json!({"application/json": {"schema": {}}}), false)
+            .takes_content(json!({"*/*": {"schema": {}}}), false)
             .gives_content(0, "application/json", json!({})),
     ]
 }

@@ -2,11 +2,13 @@
 
 use pandastack_model::{Egress, Fault, SandboxId, SandboxState};
 use pandastack_wire_fleet::Caller;
-use pandastack_wire_public::{CreateSandboxSpec, DatabaseSpec, SandboxSource};
+use pandastack_wire_public::{CreateSandboxSpec, DatabaseSleep, DatabaseSpec, SandboxSource};
 
-use super::{DatabaseView, idle_policy};
+use super::{DatabaseView, idle_policy, no_database};
 use crate::{
-    Control, plan,
+    Control,
+    app::{quotas::check_ttl, volumes::fresh_volume_ids},
+    plan,
     store::{ManagedDatabaseRow, PlannedSandbox, ResourceKind, SnapshotRow},
 };
 
@@ -20,7 +22,6 @@ impl Control {
     /// first.
     pub(crate) async fn create_database(&self, caller: &Caller, spec: DatabaseSpec) -> Result<DatabaseView, Fault> {
         self.need_host()?;
-        let template = self.database_template(spec.size).await?;
         let row = ManagedDatabaseRow {
             id: SandboxId::random(),
             workspace: caller.workspace.clone(),
@@ -33,25 +34,53 @@ impl Control {
             created_at_ns: self.clock.now_ns(),
         };
         self.note_made(caller, ResourceKind::Sandbox, &[row.id.to_string()]).await?;
-        let planned = match self.known_golden(&template).await? {
-            Some(golden) => Some(self.plan_database(caller, &row, golden).await?),
+        let (control, caller, made) = (self.clone(), caller.clone(), row.clone());
+        // In a task of its own: a caller that hangs up must not leave half of a database.
+        let begin = async move { control.begin_database(caller, made).await };
+        self.scope.run("create a database", begin).await.map_err(Fault::bug)??;
+        Ok(DatabaseView { row, state: Some(SandboxState::Creating) })
+    }
+
+    async fn begin_database(&self, caller: Caller, row: ManagedDatabaseRow) -> Result<(), Fault> {
+        let template = self.database_template(row.size).await?;
+        let golden = self.known_golden(&template).await?;
+        self.check_database_room(&caller, row.sleep).await?;
+        // The row first: after a crash it tells that something is missing.
+        self.store.add_database(&row).await?;
+        let planned = match golden {
+            Some(golden) => match self.plan_database(&caller, &row, golden).await {
+                Ok(planned) => Some(planned),
+                Err(fault) => {
+                    self.store.forget_database(row.id).await?;
+                    return Err(fault);
+                }
+            },
             None => None,
         };
-        self.store.add_database(&row).await?;
-        let (control, caller, made) = (self.clone(), caller.clone(), row.clone());
-        let work = async move {
+        let (control, id) = (self.clone(), row.id);
+        self.provision(caller.clone(), id, async move {
             let planned = match planned {
                 Some(planned) => planned,
                 None => {
-                    let golden = control.golden(&template).await?;
-                    control.plan_database(&caller, &made, golden).await?
+                    let golden = control.golden(row.size).await?;
+                    // It may have been deleted while the golden layer was made.
+                    control.database(&caller, id).await?;
+                    control.plan_database(&caller, &row, golden).await?
                 }
             };
             control.bring_up_planned(planned).await?;
-            control.renew_login(made.id).await
-        };
-        self.provision(row.id, work);
-        Ok(DatabaseView { row, state: Some(SandboxState::Creating) })
+            control.renew_login(id).await
+        });
+        Ok(())
+    }
+
+    /// Refuses more databases than sandboxes, because those that wait for a golden layer have no
+    /// sandbox yet, and databases that never sleep if the plan does not allow that.
+    async fn check_database_room(&self, caller: &Caller, sleep: DatabaseSleep) -> Result<(), Fault> {
+        let limits = self.admitted_limits(&caller.workspace).await?;
+        check_ttl(&limits, idle_policy(sleep).ttl_seconds)?;
+        let databases = self.store.list_databases(&caller.workspace).await?.len() as u64;
+        if databases >= self.settings.sandboxes_max { Err(plan::full()) } else { Ok(()) }
     }
 
     /// Plans and records the sandbox of a database.
@@ -83,7 +112,7 @@ impl Control {
         };
         let ask = plan::PlacementRequest {
             id: row.id,
-            volume_ids: super::super::volumes::fresh_volume_ids(1),
+            volume_ids: fresh_volume_ids(1),
             workspace: caller.workspace.clone(),
             created_at_ns: row.created_at_ns,
             wanted,
@@ -95,8 +124,14 @@ impl Control {
         Ok(planned)
     }
 
-    /// Makes a database ready in the background. A failure is shown by the database.
-    pub(super) fn provision(&self, id: SandboxId, work: impl Future<Output = Result<(), Fault>> + Send + 'static) {
+    /// Makes a database ready in the background. A failure is shown by the database. If that was
+    /// deleted meanwhile, its machine goes too.
+    pub(super) fn provision(
+        &self,
+        caller: Caller,
+        id: SandboxId,
+        work: impl Future<Output = Result<(), Fault>> + Send + 'static,
+    ) {
         let control = self.clone();
         self.scope.start("make a database", async move {
             let Err(fault) = work.await else {
@@ -104,24 +139,28 @@ impl Control {
                 return;
             };
             tracing::warn!(database = %id, %fault, "could not make a database");
-            if let Err(error) = control.store.fail_database(id, &fault.text).await {
-                tracing::error!(database = %id, %error, "could not record that a database failed");
+            let recorded = async {
+                if fault.code == no_database().code && control.store.any_state(id).await?.is_some() {
+                    return control.delete_to_the_end(caller, id).await;
+                }
+                Ok(control.store.fail_database(id, &fault.text).await?)
+            };
+            if let Err(fault) = recorded.await {
+                tracing::error!(database = %id, %fault, "could not record that a database failed");
             }
         });
     }
 
     /// Finishes the databases and golden layers that an earlier run of the server left unfinished.
     pub(crate) async fn finish_databases(&self) -> Result<(), Fault> {
-        for golden in self.store.stale_goldens(None).await? {
-            self.give_up_golden(&golden).await;
-        }
+        self.remove_stale_goldens().await?;
         for row in self.store.unfinished_databases().await? {
             if self.store.any_state(row.id).await?.is_none() {
                 self.store.fail_database(row.id, CUT_OFF).await?;
                 continue;
             }
             let control = self.clone();
-            self.provision(row.id, async move { control.renew_login(row.id).await });
+            self.provision(Caller::of(row.workspace), row.id, async move { control.renew_login(row.id).await });
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use pandastack_kit::{Secret, random_bytes};
 use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_fleet::Caller;
 
-use super::DatabaseView;
+use super::{DatabaseView, no_database};
 use crate::{Control, limits::DATABASE_ERRAND_MAX, store::DatabaseCredentials};
 
 /// Random bytes of a password and of a token.
@@ -24,15 +24,17 @@ impl Control {
         self.database(caller, id).await
     }
 
-    /// Sets fresh credentials in the machine, then in the row.
+    /// Sets fresh credentials in the machine, then in the row. One request at a time does so: the
+    /// last in the machine must be the last in the row.
     pub(super) async fn renew_login(&self, id: SandboxId) -> Result<(), Fault> {
+        let _turn = self.locks.terms.lock(id).await;
         let login = DatabaseCredentials {
             password: Secret::new(random_text()),
             broker_token: Secret::new(format!("{TOKEN_PREFIX}{}", random_text())),
         };
         let input = format!("{}\n", login.password.reveal());
         self.run_in_database(id, &["credentials"], Some(input), DATABASE_ERRAND_MAX).await?;
-        Ok(self.store.set_database_login(id, &login).await?)
+        if self.store.set_database_login(id, &login).await? { Ok(()) } else { Err(no_database()) }
     }
 }
 

@@ -37,12 +37,16 @@ impl Control {
         Ok(golden.map(|golden| as_snapshot(&golden, template)))
     }
 
-    /// Returns the golden layer of a template. The first caller makes it; others wait.
-    pub(super) async fn golden(&self, template: &TemplateView) -> Result<SnapshotRow, Fault> {
+    /// Returns the golden layer for a size. The first caller makes it; others wait.
+    pub(super) async fn golden(&self, size: DatabaseSize) -> Result<SnapshotRow, Fault> {
         let _turn = self.locks.golden.lock().await;
+        // Read now: the template may have been baked again while this waited.
+        let template = &self.database_template(size).await?;
         if let Some(known) = self.known_golden(template).await? {
             return Ok(known);
         }
+        // What an earlier attempt could not remove would be in the way.
+        self.remove_stale_goldens().await?;
         let golden = GoldenRow {
             template_layer: template.layer.clone(),
             template: template.name.parse::<TemplateName>().map_err(Fault::bug)?,
@@ -53,18 +57,27 @@ impl Control {
         };
         // Recorded first: after a crash the next start removes what is left.
         self.store.begin_golden(&golden).await?;
-        let made = self.make_golden(&golden).await;
-        let cleared = self.clear_maker(&golden).await;
-        if let Err(fault) = made.and(cleared) {
+        let made = async {
+            self.make_golden(&golden).await?;
+            self.clear_maker(&golden).await?;
+            Ok::<(), Fault>(self.store.finish_golden(&golden).await?)
+        };
+        if let Err(fault) = made.await {
             self.give_up_golden(&golden).await;
             return Err(fault);
         }
-        self.store.finish_golden(&golden.template_layer).await?;
         tracing::info!(template = template.name, layer = %golden.layer, "sealed a machine for databases");
-        for stale in self.store.stale_goldens(Some(&golden)).await? {
+        self.remove_stale_goldens().await?;
+        Ok(as_snapshot(&golden, template))
+    }
+
+    /// Removes golden layers that are unfinished, or not needed any more. Call it while none is
+    /// being made.
+    pub(super) async fn remove_stale_goldens(&self) -> Result<(), Fault> {
+        for stale in self.store.stale_goldens().await? {
             self.give_up_golden(&stale).await;
         }
-        Ok(as_snapshot(&golden, template))
+        Ok(())
     }
 
     async fn make_golden(&self, golden: &GoldenRow) -> Result<(), Fault> {
@@ -86,7 +99,7 @@ impl Control {
 
     /// Removes a golden layer. Databases that run on it keep the data they need. If this fails, the
     /// next start tries again.
-    pub(crate) async fn give_up_golden(&self, golden: &GoldenRow) {
+    async fn give_up_golden(&self, golden: &GoldenRow) {
         let given_up = async {
             self.clear_maker(golden).await?;
             self.host.release(golden.layer).await?;

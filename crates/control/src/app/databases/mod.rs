@@ -77,13 +77,13 @@ impl Control {
         Ok(self.store.forget_database(id).await?)
     }
 
-    /// Refuses to delete the sandbox of a database: the database would lose its data unasked.
-    pub(crate) async fn refuse_database(&self, id: SandboxId) -> Result<(), Fault> {
-        if self.store.any_database(id).await?.is_none() {
+    /// Refuses to delete the sandbox of a database, or to let it end when idle: the database would
+    /// lose its data unasked.
+    pub(crate) async fn refuse_database(&self, caller: &Caller, id: SandboxId) -> Result<(), Fault> {
+        if self.store.find_database(&caller.workspace, id).await?.is_none() {
             return Ok(());
         }
-        let text =
-            format!("sandbox {id} belongs to a database; delete the database instead: DELETE /v1/databases/{id}");
+        let text = format!("sandbox {id} belongs to a database; change or delete that instead: /v1/databases/{id}");
         Err(Fault::new(FaultKind::Conflict, "sandbox.of_database", text))
     }
 
