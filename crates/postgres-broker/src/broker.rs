@@ -203,7 +203,8 @@ impl Broker {
         let check = async {
             let running = self.pool.begin(machine).ok_or_else(|| SessionFailure::Lost("busy".into()))?;
             let wish = SessionWish { key: &key, login, timeout: limits::HEALTH_MAX, waking: Waking::Refused };
-            // Not kept for the next: strangers may ask, and an open session keeps the machine awake.
+            // Not kept for the next: strangers may ask, and an open session keeps the machine
+            // awake.
             drop(self.session(wish).await?);
             drop(running);
             Ok::<(), SessionFailure>(())
