@@ -61,9 +61,10 @@ test: setup check test-build ## Every check and every test but the long ones
 	@scripts/test
 
 # The server has the profile of the tests, so that their dependencies are built once for both.
-test-build: setup dashboard guestd ## Build what the tests need: test programs, server, agent, template mini
+test-build: setup dashboard guestd ## Build what the tests need: test programs, server, agent, templates
 	@scripts/cargo-progress tests test --workspace --no-run
 	@$(DEBUG)/pandastack template bake mini --data-dir $(PANDASTACK_DATA_DIR)
+	@$(DEBUG)/pandastack template bake postgres-16 --data-dir $(PANDASTACK_DATA_DIR)
 
 test-deep: mini client ## The long tests: cycles, kills, the KVM tier, fuzzing; ONLY=NAME runs a part
 	@scripts/test-deep $(ONLY)
