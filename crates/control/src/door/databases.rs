@@ -33,7 +33,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DatabasePath {
     }
 }
 
-/// Creates a database; it is ready about a second later.
+/// Creates a database. The answer comes before it is ready.
 pub async fn create(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,

@@ -43,7 +43,7 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
             />
           )}
         </Field>
-        <Field label="Size" hint="It cannot be changed later. The disk grows by itself">
+        <Field label="Size" hint="It cannot be changed later">
           {(control) => (
             <Select
               {...control}

@@ -209,7 +209,7 @@ function Source(props: { id: string | undefined; names: ReadonlyMap<string, stri
 function NoDatabases() {
   return (
     <EmptyState icon={<Database size={32} strokeWidth={1.25} />} title="No databases yet">
-      <p>A PostgreSQL server is ready in about a second. Run one of these, or press Create:</p>
+      <p>A PostgreSQL server is ready in seconds. Run one of these, or press Create:</p>
       <Snippets
         label="Create a database"
         snippets={{
