@@ -28,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("identity", &["dial", "kit"]),
     ("mail", &["kit"]),
     ("postgres-proxy", &["kit"]),
+    ("postgres-archive", &["kit"]),
     ("postgres-broker", &["kit"]),
     (
         "control",
@@ -44,6 +45,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "identity",
             "image",
             "mail",
+            "postgres-archive",
+            "postgres-broker",
         ],
     ),
     ("mcp", &["client", "door", "wire-fleet", "model", "kit"]),

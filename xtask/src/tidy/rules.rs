@@ -11,7 +11,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const UNSAFE_ROOMS: &[&str] = &["crates/sys/"];
 
 /// Folders that may use the SQL library.
-const SQL_ROOMS: &[&str] = &["crates/database", "crates/host/src/ledger"];
+const SQL_ROOMS: &[&str] = &["crates/database", "crates/host/src/ledger", "e2e/tests/databases/clients"];
 
 /// Maximum width of a comment line and of a line in a document.
 pub const WIDTH_MAX: usize = 100;
