@@ -18,7 +18,7 @@ use pandastack_model::{
 };
 use pandastack_sys::private;
 use pandastack_vmm::Driver;
-use pandastack_wire_fleet::HostEvent;
+use pandastack_wire_fleet::{HostEvent, UseKind};
 use pandastack_wire_guest::{GuestUsage, PortReport};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
@@ -95,7 +95,7 @@ pub(crate) struct SandboxEntry {
     pub given_up: RemovalRequests,
 }
 
-/// A sandbox that serves requests. `using` keeps it awake.
+/// A sandbox that serves requests. `using` keeps it awake if a client uses it.
 pub(crate) struct ServingSandbox {
     pub session: GuestSession,
     pub using: UseGuard,
@@ -180,7 +180,7 @@ impl Host {
 
     /// Asks a sandbox's guest for its listening ports.
     pub async fn ports(&self, id: SandboxId) -> Result<Vec<PortReport>, Fault> {
-        Ok(self.session(id).await?.0.ports().await?.ports)
+        Ok(self.session(id).await?.0.ports(UseKind::Client).await?.ports)
     }
 
     /// Returns the process of a sandbox's machine, for measurements.
@@ -254,11 +254,11 @@ impl Host {
     /// Returns the link to a sandbox, and the use that keeps it awake. Waits for a change in
     /// progress, and wakes a sleeping sandbox.
     pub(crate) async fn session(&self, id: SandboxId) -> Result<(GuestSession, UseGuard), Fault> {
-        self.serving(id).await.map(|ServingSandbox { session, using, .. }| (session, using))
+        self.serving(id, UseKind::Client).await.map(|ServingSandbox { session, using, .. }| (session, using))
     }
 
-    /// Like `session`, with the network slot and the exec defaults.
-    pub(crate) async fn serving(&self, id: SandboxId) -> Result<ServingSandbox, Fault> {
+    /// Like `session`, with the network slot and the exec defaults. The platform wakes nothing.
+    pub(crate) async fn serving(&self, id: SandboxId, by: UseKind) -> Result<ServingSandbox, Fault> {
         let since = Instant::now();
         loop {
             let entry = self.entry(id).ok_or_else(Fault::no_sandbox)?;
@@ -272,13 +272,14 @@ impl Host {
             match step(&now.view.state, SandboxRequest::Use) {
                 Ok(HostAction::Serve) => {
                     let (session, slot) = now.session.zip(now.slot).ok_or_else(Fault::no_sandbox)?;
-                    if let Some(using) = session.activity().begin() {
+                    if let Some(using) = session.activity().begin(by) {
                         return Ok(ServingSandbox { session, using, slot, defaults: now.defaults });
                     }
-                    // It is about to fall asleep: wait for that, then wake it. The sleep may
+                    // It is about to fall asleep: wait for that, then ask again. The sleep may
                     // already have failed, so any change since the first look counts.
                     let _ = condition.changed().await;
                 }
+                Ok(HostAction::Restore) if by == UseKind::Platform => return Err(UseKind::asleep()),
                 Ok(HostAction::Restore) => {
                     trace::span("sandbox.auto_wake", about(id), ask(&entry, since, DriverRequest::Wake)).await?;
                 }

@@ -12,7 +12,7 @@ use pandastack_wire_fleet::{
     AuditReport, BootParams, ByteStream, CellParams, CellStream, CodeSessionView, ConsoleRange, EnsureParams,
     ExecParams, ExecSession, FileBody, FileEntry, ForkOutcome, ForkParams, GuestStream, HostEvent, HostPort,
     HostStatus, IdlePolicy, LayerView, ListeningPort, MachineUsage, Presence, SandboxView, SealParams, TemplateView,
-    UsageCursor, UsagePage, VolumeView, WriteParams,
+    UsageCursor, UsagePage, UseKind, VolumeView, WriteParams,
 };
 use tokio::sync::{broadcast, oneshot};
 
@@ -195,11 +195,11 @@ impl HostPort for Host {
         Ok(Presence::new(using))
     }
 
-    async fn exec(&self, id: SandboxId, ask: ExecParams) -> Result<ExecSession, Fault> {
-        let ServingSandbox { session, using: _using, defaults, .. } = self.serving(id).await?;
+    async fn exec_as(&self, id: SandboxId, ask: ExecParams, by: UseKind) -> Result<ExecSession, Fault> {
+        let ServingSandbox { session, using: _using, defaults, .. } = self.serving(id, by).await?;
         // The guest has had the environment of the defaults since its launch.
         let (cwd, user) = (ask.cwd.or(defaults.cwd), ask.user.or(defaults.user));
-        guest::exec(&session, ExecParams { cwd, user, ..ask }, &self.context.scope).await
+        guest::exec(&session, ExecParams { cwd, user, ..ask }, by, &self.context.scope).await
     }
 
     async fn open_code(
@@ -260,9 +260,9 @@ impl HostPort for Host {
         guest::listening(&session).await
     }
 
-    async fn connect(&self, id: SandboxId, port: GuestPort) -> Result<GuestStream, Fault> {
+    async fn connect_as(&self, id: SandboxId, port: GuestPort, by: UseKind) -> Result<GuestStream, Fault> {
         self.check_open()?;
-        let ServingSandbox { session, using, slot, .. } = self.serving(id).await?;
+        let ServingSandbox { session, using, slot, .. } = self.serving(id, by).await?;
         let netns = slot.lock().await.as_ref().map(|slot| slot.netns().clone()).ok_or_else(Fault::no_sandbox)?;
         guest::connect(&session, using, &netns, port).await
     }

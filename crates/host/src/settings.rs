@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use pandastack_model::{ByteSize, TemplateName};
+use pandastack_wire_fleet::GatewayService;
 
 use crate::steady::ClockSource;
 
@@ -41,6 +42,8 @@ pub struct HostSettings {
     pub memory: Option<MemorySource>,
     /// Source of the clocks that usage is metered by.
     pub clocks: ClockSource,
+    /// Serves guests at their gateway.
+    pub gateway: Option<Arc<dyn GatewayService>>,
 }
 
 /// Source of the host's total and available memory.
@@ -80,6 +83,7 @@ impl Default for HostSettings {
             heartbeat_every: HEARTBEAT_EVERY,
             memory: None,
             clocks: ClockSource::kernel(),
+            gateway: None,
         }
     }
 }

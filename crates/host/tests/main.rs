@@ -8,6 +8,7 @@ mod net_dns;
 mod net_egress;
 mod net_egress_change;
 mod net_flows;
+mod net_gateway;
 mod net_ipv6;
 mod net_policy;
 mod net_pool;

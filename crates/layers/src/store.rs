@@ -283,6 +283,31 @@ impl LayerStore {
         Ok(disk)
     }
 
+    /// Keeps an unused root disk for templates that share it, and returns its path. It takes the
+    /// place of the family's earlier ones. The layers made from it share its blocks, so it costs
+    /// next to nothing.
+    pub fn keep_root(&self, family: &TemplateName, digest: &str, disk: &Path) -> io::Result<PathBuf> {
+        let folder = self.root.join("roots").join(family.as_str());
+        let kept = folder.join(digest);
+        if !kept.exists() {
+            private::make_folder(&self.root.join("roots"))?;
+            private::make_folder(&folder)?;
+            let fresh = self.root.join("staging").join(format!("root-{}", LayerId::random()));
+            let copied = clone_or_copy(disk, &fresh).and_then(|_| fs::File::open(&fresh)?.sync_all());
+            if let Err(error) = copied.and_then(|()| fs::rename(&fresh, &kept)) {
+                let _ = fs::remove_file(&fresh);
+                return Err(error);
+            }
+        }
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if entry.path() != kept {
+                // What stays only takes space.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        Ok(kept)
+    }
+
     /// Paths of the kernel and initramfs.
     pub fn boot_kit(&self) -> BootKit {
         let folder = self.root.join("boot");

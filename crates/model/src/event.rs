@@ -28,6 +28,18 @@ pub enum EventKind {
     BudgetAlert,
     /// A workspace has used its budget up.
     BudgetUsedUp,
+    /// A database whose machine died is started again.
+    DatabaseRestarted,
+    /// The volume of a database was nearly full and grew.
+    DatabaseGrown,
+    /// The volume of a database is nearly full and could not grow.
+    DatabaseNotGrown,
+    /// A base backup of a database failed.
+    DatabaseBackupFailed,
+    /// The log of a database does not reach its archive, or not in time.
+    DatabaseArchiveFailing,
+    /// The log of a database reaches its archive again.
+    DatabaseArchiveRecovered,
 }
 
 /// Where a kind of event is delivered.
@@ -40,7 +52,7 @@ pub enum EventAudience {
 }
 
 impl EventKind {
-    pub const ALL: [EventKind; 19] = [
+    pub const ALL: [EventKind; 25] = [
         EventKind::Running,
         EventKind::SshReady,
         EventKind::Paused,
@@ -60,6 +72,12 @@ impl EventKind {
         EventKind::RecoveredAsleep,
         EventKind::BudgetAlert,
         EventKind::BudgetUsedUp,
+        EventKind::DatabaseRestarted,
+        EventKind::DatabaseGrown,
+        EventKind::DatabaseNotGrown,
+        EventKind::DatabaseBackupFailed,
+        EventKind::DatabaseArchiveFailing,
+        EventKind::DatabaseArchiveRecovered,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -83,6 +101,12 @@ impl EventKind {
             EventKind::RecoveredAsleep => "recover.hibernated",
             EventKind::BudgetAlert => "billing.budget_alert",
             EventKind::BudgetUsedUp => "billing.budget_used_up",
+            EventKind::DatabaseRestarted => "database.restarted",
+            EventKind::DatabaseGrown => "database.grown",
+            EventKind::DatabaseNotGrown => "database.not_grown",
+            EventKind::DatabaseBackupFailed => "database.backup_failed",
+            EventKind::DatabaseArchiveFailing => "database.archive_failing",
+            EventKind::DatabaseArchiveRecovered => "database.archive_recovered",
         }
     }
 
@@ -106,7 +130,13 @@ impl EventKind {
             | EventKind::EgressDenied
             | EventKind::MachineDied
             | EventKind::BudgetAlert
-            | EventKind::BudgetUsedUp => EventAudience::Everyone,
+            | EventKind::BudgetUsedUp
+            | EventKind::DatabaseRestarted
+            | EventKind::DatabaseGrown
+            | EventKind::DatabaseNotGrown
+            | EventKind::DatabaseBackupFailed
+            | EventKind::DatabaseArchiveFailing
+            | EventKind::DatabaseArchiveRecovered => EventAudience::Everyone,
         }
     }
 

@@ -153,4 +153,7 @@ pub trait ControlPort: Send + Sync + 'static {
 
     /// Checks the token of a database's HTTP broker. Returns the login that the broker uses.
     async fn open_broker(&self, database: SandboxId, token: &str) -> Result<DatabaseLogin, Fault>;
+
+    /// Starts the server in the machine of a database, if that runs but nobody listens in it.
+    async fn revive_database(&self, database: SandboxId) -> Result<(), Fault>;
 }

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::Stream;
 use pandastack_model::{
-    ByteSize, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, GuestPort, LayerId, SandboxId, SandboxSpec,
-    SandboxState, Tier, VolumeId,
+    ByteSize, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, SandboxId,
+    SandboxSpec, SandboxState, Tier, VolumeId,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -296,6 +296,26 @@ impl Presence {
     }
 }
 
+/// Who uses a sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UseKind {
+    /// A client. Its use wakes a sleeping sandbox and keeps it awake.
+    Client,
+    /// The platform itself, to measure or to back up. Its use neither wakes a sandbox nor keeps it
+    /// awake: a sleeping one answers [`UseKind::asleep`], and a sleep cuts what is in progress.
+    Platform,
+}
+
+impl UseKind {
+    /// Code of [`UseKind::asleep`].
+    pub const ASLEEP: &str = "sandbox.asleep";
+
+    /// Makes the fault of the platform's use of a sleeping sandbox.
+    pub fn asleep() -> Fault {
+        Fault::new(FaultKind::Conflict, Self::ASLEEP, "the sandbox is hibernated; wake it first")
+    }
+}
+
 /// Type of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
@@ -333,8 +353,8 @@ pub struct WriteParams {
 pub trait GuestBytes: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> GuestBytes for T {}
 
-/// A connection to a port in a guest. It counts as a use of the sandbox until it is dropped, and
-/// breaks when the machine ends.
+/// A connection to a port in a guest. A client's counts as a use of the sandbox until it is
+/// dropped. It breaks when the machine ends.
 pub type GuestStream = Box<dyn GuestBytes>;
 
 /// A port that a process in a guest listens on.
@@ -440,7 +460,13 @@ pub trait HostPort: ProcessPort + TreePort {
     /// sleep ends the use; the caller must attend again.
     async fn attend(&self, id: SandboxId) -> Result<Presence, Fault>;
 
-    async fn exec(&self, id: SandboxId, ask: ExecParams) -> Result<ExecSession, Fault>;
+    /// Runs a process for a client.
+    async fn exec(&self, id: SandboxId, ask: ExecParams) -> Result<ExecSession, Fault> {
+        self.exec_as(id, ask, UseKind::Client).await
+    }
+
+    /// Runs a process.
+    async fn exec_as(&self, id: SandboxId, ask: ExecParams, by: UseKind) -> Result<ExecSession, Fault>;
 
     /// Opens a code session. A repeated request with the same id gets the same answer.
     async fn open_code(
@@ -474,8 +500,13 @@ pub trait HostPort: ProcessPort + TreePort {
     /// Asks the guest for its listening ports, without the agent's own.
     async fn listening(&self, id: SandboxId) -> Result<Vec<ListeningPort>, Fault>;
 
-    /// Connects to a port in the guest. Wakes a sleeping sandbox, as every use does.
-    async fn connect(&self, id: SandboxId, port: GuestPort) -> Result<GuestStream, Fault>;
+    /// Connects a client to a port in the guest. Wakes a sleeping sandbox, as every use does.
+    async fn connect(&self, id: SandboxId, port: GuestPort) -> Result<GuestStream, Fault> {
+        self.connect_as(id, port, UseKind::Client).await
+    }
+
+    /// Connects to a port in the guest.
+    async fn connect_as(&self, id: SandboxId, port: GuestPort, by: UseKind) -> Result<GuestStream, Fault>;
 
     /// Subscribes to the host's events.
     fn events(&self) -> broadcast::Receiver<HostEvent>;

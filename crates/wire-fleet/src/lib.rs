@@ -3,6 +3,7 @@
 
 mod code;
 mod control;
+mod gateway;
 mod host;
 mod key;
 mod no_host;
@@ -17,11 +18,12 @@ pub use control::{
     AuthMethod, Caller, CallerUser, ControlPort, Credential, DatabaseLogin, FIRST_WORKSPACE, PreviewGrant, WorkspaceId,
     WorkspaceRate,
 };
+pub use gateway::{GATEWAY_PORT, GatewayService};
 pub use host::{
     AuditReport, BootParams, ByteStream, ChangeCause, ConsoleRange, EnsureParams, ExecControl, ExecEvent, ExecParams,
     ExecSession, FileBody, FileEntry, FileKind, ForkOutcome, ForkParams, GuestBytes, GuestStream, HostEvent, HostPort,
     HostStatus, IdlePolicy, LayerHold, LayerView, ListeningPort, MachineUsage, Presence, Program, RemovedBy,
-    SandboxView, SealParams, TemplateView, VolumeView, WriteParams,
+    SandboxView, SealParams, TemplateView, UseKind, VolumeView, WriteParams,
 };
 pub use key::{CallerKey, WeakCallerKey};
 pub use no_host::NoHost;

@@ -14,7 +14,7 @@ use crate::{
     EnsureParams, ExecParams, ExecSession, ExistingTarget, FileBody, FileChangeStream, FileEntry, ForkOutcome,
     ForkParams, GuestStream, HostEvent, HostPort, HostStatus, IdlePolicy, LayerView, ListeningPort, MachineUsage,
     PathScope, Presence, ProcessNumber, ProcessOutputStream, ProcessPort, ProcessView, SandboxView, SealParams,
-    SpawnParams, StdinAfterWrite, TemplateView, TreePort, UnpackSummary, UsageCursor, UsagePage, VolumeView,
+    SpawnParams, StdinAfterWrite, TemplateView, TreePort, UnpackSummary, UsageCursor, UsagePage, UseKind, VolumeView,
     WalkParams, WalkResult, WriteParams,
 };
 
@@ -231,7 +231,7 @@ impl HostPort for NoHost {
         none()
     }
 
-    async fn exec(&self, _: SandboxId, _: ExecParams) -> Result<ExecSession, Fault> {
+    async fn exec_as(&self, _: SandboxId, _: ExecParams, _: UseKind) -> Result<ExecSession, Fault> {
         none()
     }
 
@@ -275,7 +275,7 @@ impl HostPort for NoHost {
         none()
     }
 
-    async fn connect(&self, _: SandboxId, _: GuestPort) -> Result<GuestStream, Fault> {
+    async fn connect_as(&self, _: SandboxId, _: GuestPort, _: UseKind) -> Result<GuestStream, Fault> {
         none()
     }
 

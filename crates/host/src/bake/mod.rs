@@ -10,7 +10,7 @@ mod template;
 
 pub(crate) use root::boot as boot_root;
 
-pub use recipe::{KernelSpec, Recipe, RecipeAsset, RecipeError, builtin, builtin_names};
+pub use recipe::{KernelSpec, Recipe, RecipeAsset, RecipeError, RecipeVariant, builtin, builtin_names};
 pub use rootfs::{RootFs, RootFsError, RootFsInputs, ensure_rootfs};
 pub use template::{BakeError, BakeSetup, BakedTemplate, bake};
 

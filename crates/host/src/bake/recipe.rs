@@ -1,7 +1,7 @@
 //! Parses the recipe of a template from `images/NAME/recipe.toml`. The built-in recipes are part of
 //! the program.
 
-use std::{fs, io, path::Path};
+use std::{collections::HashSet, fs, io, ops::RangeInclusive, path::Path};
 
 use pandastack_model::{ByteSize, CodeLanguage, TemplateName};
 use pandastack_wire_guest::CODE_WARM_BYTES_MAX;
@@ -11,6 +11,8 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
     pub name: TemplateName,
+    /// The name of the recipe that a variant belongs to. All variants share its root file system.
+    pub family: TemplateName,
     pub aliases: Vec<TemplateName>,
     pub suite: String,
     pub packages: Vec<String>,
@@ -26,6 +28,16 @@ pub struct Recipe {
     pub customize: Vec<String>,
     /// Files that those scripts find in `/tmp/files`.
     pub files: Vec<RecipeAsset>,
+    /// Machines of other sizes, with the same root file system.
+    pub variants: Vec<RecipeVariant>,
+}
+
+/// A machine of another size than its recipe's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecipeVariant {
+    pub name: TemplateName,
+    pub memory: ByteSize,
+    pub cpus: u8,
 }
 
 /// A text file that a recipe brings along, from the folder `files` beside it.
@@ -81,6 +93,23 @@ struct RecipeFile {
     warm: Vec<String>,
     #[serde(default, rename = "kernel")]
     kernels: Vec<KernelTable>,
+    #[serde(default, rename = "variant")]
+    variants: Vec<VariantTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VariantTable {
+    name: String,
+    memory_mib: u64,
+    cpus: u8,
+}
+
+impl VariantTable {
+    fn checked(self) -> Result<RecipeVariant, RecipeError> {
+        let (memory, cpus) = checked_size(self.memory_mib, self.cpus)?;
+        Ok(RecipeVariant { name: template_name(self.name)?, memory, cpus })
+    }
 }
 
 #[derive(Deserialize)]
@@ -143,7 +172,6 @@ const BUILTIN: [BuiltInImage; 7] = [
         "pg_ident.conf",
         "pgbouncer.ini",
         "postgresql.conf",
-        "relay.sh",
         "restore-wal"
     ),
 ];
@@ -153,17 +181,34 @@ pub fn builtin_names() -> Vec<&'static str> {
     BUILTIN.iter().map(|image| image.name).collect()
 }
 
-/// Returns a built-in recipe by its name or one of its aliases.
+/// Returns a built-in recipe by its name, one of its aliases or the name of a variant.
 pub fn builtin(name: &str) -> Result<Recipe, RecipeError> {
+    let mut known = Vec::new();
     for image in BUILTIN {
         let mut recipe = Recipe::parse(image.recipe, Some(image.customize.to_owned()))?;
-        if recipe.name.as_str() == name || recipe.aliases.iter().any(|alias| alias.as_str() == name) {
-            let files = image.files.iter();
-            recipe.add_files(files.map(|(name, text)| RecipeAsset { name: (*name).into(), text: (*text).into() }));
-            return Ok(recipe);
+        known.extend(recipe.names());
+        let files = image.files.iter();
+        recipe.add_files(files.map(|(name, text)| RecipeAsset { name: (*name).into(), text: (*text).into() }));
+        if let Some(found) = recipe.named(name) {
+            return Ok(found);
         }
     }
-    Err(RecipeError::Unknown { name: name.to_owned(), known: builtin_names().join(", ") })
+    Err(RecipeError::Unknown { name: name.to_owned(), known: known.join(", ") })
+}
+
+fn template_name(text: String) -> Result<TemplateName, RecipeError> {
+    text.parse::<TemplateName>().map_err(|error| RecipeError::Field { field: "name", problem: error.to_string() })
+}
+
+fn within(field: &'static str, value: u64, range: RangeInclusive<u64>) -> Result<u64, RecipeError> {
+    let problem = format!("{value} is not between {} and {}", range.start(), range.end());
+    if range.contains(&value) { Ok(value) } else { Err(RecipeError::Field { field, problem }) }
+}
+
+/// Checks the memory and the CPUs of a machine.
+fn checked_size(memory_mib: u64, cpus: u8) -> Result<(ByteSize, u8), RecipeError> {
+    within("cpus", cpus.into(), 1..=16)?;
+    Ok((ByteSize::mib(within("memory_mib", memory_mib, 128..=65536)?), cpus))
 }
 
 /// Reads the files of a user's recipe. Without the folder there are none.
@@ -196,6 +241,22 @@ impl Recipe {
         Ok(recipe)
     }
 
+    /// Returns the recipe of this name: itself, or a variant with the size of that.
+    pub fn named(&self, name: &str) -> Option<Self> {
+        if self.name.as_str() == name || self.aliases.iter().any(|alias| alias.as_str() == name) {
+            return Some(self.clone());
+        }
+        let RecipeVariant { name, memory, cpus } =
+            self.variants.iter().find(|variant| variant.name.as_str() == name)?.clone();
+        Some(Self { name, memory, cpus, aliases: Vec::new(), ..self.clone() })
+    }
+
+    /// Returns its name and those of its variants.
+    pub fn names(&self) -> Vec<String> {
+        let variants = self.variants.iter().map(|variant| &variant.name);
+        [&self.name].into_iter().chain(variants).map(ToString::to_string).collect()
+    }
+
     /// Adds files. Those of a base with the same names give way.
     fn add_files(&mut self, files: impl IntoIterator<Item = RecipeAsset>) {
         for file in files {
@@ -225,14 +286,6 @@ impl Recipe {
         packages.sort();
         packages.dedup();
         scripts.extend(customize);
-        let template = |text: String| {
-            text.parse::<TemplateName>()
-                .map_err(|error| RecipeError::Field { field: "name", problem: error.to_string() })
-        };
-        let within = |field, value: u64, range: std::ops::RangeInclusive<u64>| {
-            let problem = format!("{value} is not between {} and {}", range.start(), range.end());
-            if range.contains(&value) { Ok(value) } else { Err(RecipeError::Field { field, problem }) }
-        };
         let word =
             |text: &String| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.:_".contains(c));
         if let Some(bad) = packages.iter().chain([&suite]).find(|text| !word(text)) {
@@ -241,19 +294,31 @@ impl Recipe {
                 problem: format!("{bad:?} is not a valid package name"),
             });
         }
-        Ok(Self {
-            name: template(name)?,
-            aliases: aliases.into_iter().map(template).collect::<Result<_, _>>()?,
+        let name = template_name(name)?;
+        let (memory, cpus) = checked_size(memory_mib, cpus)?;
+        let recipe = Self {
+            family: name.clone(),
+            name,
+            aliases: aliases.into_iter().map(template_name).collect::<Result<_, _>>()?,
             suite,
             packages,
-            memory: ByteSize::mib(within("memory_mib", memory_mib, 128..=65536)?),
-            cpus: within("cpus", cpus.into(), 1..=16)? as u8,
+            memory,
+            cpus,
             disk: ByteSize::mib(within("disk_mib", disk_mib, 256..=1 << 20)?),
             warm: file.warm,
             kernels: file.kernels.into_iter().map(KernelTable::checked).collect::<Result<_, _>>()?,
             customize: scripts,
             files,
-        })
+            variants: file.variants.into_iter().map(VariantTable::checked).collect::<Result<_, _>>()?,
+        };
+        let mut names = recipe.names();
+        names.extend(recipe.aliases.iter().map(ToString::to_string));
+        let all: HashSet<&String> = names.iter().collect();
+        if all.len() < names.len() {
+            let problem = "two variants or aliases have the same name".to_owned();
+            return Err(RecipeError::Field { field: "variant", problem });
+        }
+        Ok(recipe)
     }
 }
 
@@ -294,6 +359,33 @@ mod tests {
         let changed = Recipe::read(folder.path()).unwrap();
         assert_eq!(names(&changed), names(&postgres));
         assert!(changed.files.contains(&RecipeAsset { name: "database".to_owned(), text: "mine".to_owned() }));
+    }
+
+    #[test]
+    fn a_variant_differs_in_its_machine_only() {
+        let small = builtin("postgres-16").unwrap();
+        for (name, gib, cpus) in [("postgres-16", 1, 1), ("postgres-16-4g", 4, 2), ("postgres-16-16g", 16, 4)] {
+            let variant = builtin(name).unwrap();
+            assert_eq!((variant.memory, variant.cpus), (ByteSize::gib(gib), cpus), "{name}");
+            assert_eq!(variant.name.as_str(), name);
+            let as_small = Recipe { name: small.name.clone(), memory: small.memory, cpus: small.cpus, ..variant };
+            assert_eq!(as_small, small);
+        }
+        let error = builtin("postgres-16-2g").unwrap_err().to_string();
+        assert!(error.contains("postgres-16-4g, postgres-16-16g"), "{error}");
+
+        let text = "name='x'\nsuite='bookworm'\npackages=[]\nmemory_mib=256\ncpus=1\ndisk_mib=512\naliases=['z']\n";
+        let variant = |name: &str, mib: u64| format!("{text}[[variant]]\nname='{name}'\nmemory_mib={mib}\ncpus=2\n");
+        let recipe = Recipe::parse(&variant("x-1g", 1024), None).unwrap();
+        assert_eq!(recipe.names(), ["x", "x-1g"]);
+        assert!(recipe.named("x-1g").unwrap().aliases.is_empty(), "an alias is the recipe's own");
+        assert_eq!((recipe.named("z").unwrap().name, recipe.named("y")), (recipe.name.clone(), None));
+        for (name, mib, about) in
+            [("x", 512, "same name"), ("z", 512, "same name"), ("y", 1, "memory_mib"), ("?", 512, "name")]
+        {
+            let error = Recipe::parse(&variant(name, mib), None).unwrap_err().to_string();
+            assert!(error.contains(about), "{error}");
+        }
     }
 
     #[test]

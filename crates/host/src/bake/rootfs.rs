@@ -96,7 +96,7 @@ const HOST_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// Returns the root from the cache, or builds it.
 pub async fn ensure_rootfs(ask: RootFsInputs<'_>, progress: &dyn BakeProgress) -> Result<RootFs, RootFsError> {
     let digest = digest(&ask)?;
-    let folder = ask.cache.join("rootfs").join(format!("{}-{digest}", ask.recipe.name));
+    let folder = ask.cache.join("rootfs").join(format!("{}-{digest}", ask.recipe.family));
     if !folder.join("complete").exists() {
         make(&ask, &folder, progress).await?;
     } else {
@@ -112,15 +112,29 @@ pub async fn ensure_rootfs(ask: RootFsInputs<'_>, progress: &dyn BakeProgress) -
 }
 
 fn digest(ask: &RootFsInputs<'_>) -> Result<String, RootFsError> {
-    let Recipe { name, aliases: _, suite, packages, memory: _, cpus: _, disk, warm: _, kernels: _, customize, files } =
-        ask.recipe;
+    // What differs between variants is left out: they share a root.
+    let Recipe {
+        name: _,
+        family,
+        aliases: _,
+        suite,
+        packages,
+        memory: _,
+        cpus: _,
+        disk,
+        warm: _,
+        kernels: _,
+        customize,
+        files,
+        variants: _,
+    } = ask.recipe;
     let ca = match ask.host_ca {
         Some(path) => fs::read(path).map_err(io_at("read the host's certificates"))?,
         None => Vec::new(),
     };
     let mut hasher = blake3::Hasher::new();
     let disk = disk.get().to_string();
-    let context = [FORMAT, CUSTOMIZE, name.as_str(), suite, &packages.join(" "), &disk, &customize.join("\0")];
+    let context = [FORMAT, CUSTOMIZE, family.as_str(), suite, &packages.join(" "), &disk, &customize.join("\0")];
     let files = files.iter().flat_map(|file| [file.name.as_bytes(), file.text.as_bytes()]);
     for part in context.iter().map(|part| part.as_bytes()).chain([ca.as_slice()]).chain(files) {
         hasher.update(&(part.len() as u64).to_le_bytes());
@@ -172,7 +186,7 @@ async fn remove_tree(folder: &Path, progress: &dyn BakeProgress) -> Result<(), R
 
 async fn fill(ask: &RootFsInputs<'_>, staging: &Path, progress: &dyn BakeProgress) -> Result<(), RootFsError> {
     let root = staging.join("root");
-    progress.step(&format!("packages of {}", ask.recipe.name));
+    progress.step(&format!("packages of {}", ask.recipe.family));
     let mut version = Command::new("mmdebstrap");
     version.arg("--version");
     run("look for mmdebstrap", version, progress).await?;
@@ -305,7 +319,7 @@ fn io_at(action: &str) -> impl FnOnce(io::Error) -> RootFsError + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bake::NoProgress;
+    use crate::bake::{NoProgress, builtin};
 
     #[tokio::test]
     async fn a_failing_step_names_itself_and_its_last_words() {
@@ -375,6 +389,18 @@ mod tests {
         let mut left: Vec<_> = fs::read_dir(roots.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["a-1", alive.as_str()]);
+    }
+
+    #[test]
+    fn variants_share_one_root() {
+        let digest_of =
+            |recipe: &Recipe| digest(&RootFsInputs { recipe, cache: Path::new("/"), host_ca: None }).unwrap();
+        let small = builtin("postgres-16").unwrap();
+        for name in ["postgres-16-4g", "postgres-16-16g"] {
+            assert_eq!(digest_of(&builtin(name).unwrap()), digest_of(&small), "{name}");
+        }
+        let other = Recipe { family: "other".parse().unwrap(), ..small.clone() };
+        assert_ne!(digest_of(&other), digest_of(&small));
     }
 
     #[tokio::test]

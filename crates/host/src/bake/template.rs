@@ -9,13 +9,13 @@ use std::{
 };
 
 use pandastack_kit::{Scope, random_bytes};
-use pandastack_layers::{BootKit, DataVolume, FORMAT, LayerSealError, LayerStore, Manifest};
+use pandastack_layers::{BootKit, DataVolume, DataVolumeKind, FORMAT, LayerSealError, LayerStore, Manifest};
 use pandastack_model::{ByteSize, LayerId, MachineId};
 use pandastack_sys::{private, reflink::clone_or_copy};
 use pandastack_vmm::{
     BootImage, Driver, LinkState, Machine, MachineError, MachineLimits, MachineSpec, MachineStartError, MachineState,
 };
-use pandastack_wire_fleet::{ExecEvent, ExecParams};
+use pandastack_wire_fleet::{ExecEvent, ExecParams, UseKind};
 use pandastack_wire_guest::{GENERATION, Rebirth};
 
 use super::{
@@ -182,6 +182,16 @@ fn inputs(context: &BakeSetup, recipe: &Recipe, root: &RootFs) -> Result<String,
     Ok(hasher.finalize().to_hex()[..32].to_owned())
 }
 
+/// Copies the root disk. That of a recipe with variants is kept on the data volume, where all of
+/// them share its blocks.
+fn copy_root(context: &BakeSetup, recipe: &Recipe, root: &RootFs, to: &Path) -> io::Result<()> {
+    if recipe.variants.is_empty() || context.volume.kind() == DataVolumeKind::Copies {
+        return clone_or_copy(&root.disk, to).map(drop);
+    }
+    let kept = context.layers.keep_root(&recipe.family, &root.digest, &root.disk)?;
+    clone_or_copy(&kept, to).map(drop)
+}
+
 async fn boot_and_seal(
     context: &BakeSetup,
     recipe: &Recipe,
@@ -197,7 +207,7 @@ async fn boot_and_seal(
             .map_err(|cause| BakeError::Io { action: "create the machine's folder", cause })?;
         let draft = context.layers.draft()?;
         let files = draft.files();
-        clone_or_copy(&root.disk, &files.disk)
+        copy_root(context, recipe, root, &files.disk)
             .map_err(|cause| BakeError::Io { action: "copy the root disk", cause })?;
         let initramfs = run_dir.join("initramfs");
         write_initramfs(&context.agent, &root.modules, &initramfs)?;
@@ -351,7 +361,7 @@ async fn wait_for_agent(
 async fn warm(scope: &Scope, session: &GuestSession, command: &str) -> Result<(), BakeError> {
     let failed = |reason: String| BakeError::Warm { command: command.to_owned(), reason };
     let ask = ExecParams::shell(command, WARM_DEADLINE);
-    let mut running = exec(session, ask, scope).await.map_err(|fault| failed(fault.to_string()))?;
+    let mut running = exec(session, ask, UseKind::Client, scope).await.map_err(|fault| failed(fault.to_string()))?;
     let mut output = Vec::new();
     while let Some(event) = running.events.recv().await {
         match event {

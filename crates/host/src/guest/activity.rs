@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use pandastack_wire_fleet::UseKind;
 use tokio::{sync::Notify, time::Instant};
 
 /// The use counter of one guest. Clones share the counter.
@@ -28,10 +29,18 @@ struct UseCounts {
     retired: bool,
 }
 
-/// One use. It ends when this is dropped.
+/// One use. It ends when this is dropped. Only a client's is counted.
 #[derive(Debug)]
 pub struct UseGuard {
     activity: Activity,
+    by: UseKind,
+}
+
+impl UseGuard {
+    /// Returns who uses the guest.
+    pub fn by(&self) -> UseKind {
+        self.by
+    }
 }
 
 impl Default for Activity {
@@ -43,13 +52,13 @@ impl Default for Activity {
 
 impl Activity {
     /// Begins a use. Returns `None` if the guest is retired.
-    pub fn begin(&self) -> Option<UseGuard> {
+    pub fn begin(&self, by: UseKind) -> Option<UseGuard> {
         let mut books = self.books();
         if books.retired {
             return None;
         }
-        books.uses += 1;
-        Some(UseGuard { activity: self.clone() })
+        books.uses += usize::from(by == UseKind::Client);
+        Some(UseGuard { activity: self.clone(), by })
     }
 
     /// Refuses further uses if there are none now. Returns whether uses are refused.
@@ -104,6 +113,9 @@ impl Activity {
 
 impl Drop for UseGuard {
     fn drop(&mut self) {
+        if self.by == UseKind::Platform {
+            return;
+        }
         let mut books = self.activity.books();
         books.uses -= 1;
         books.last = Instant::now();
@@ -122,7 +134,7 @@ mod tests {
         let activity = Activity::default();
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert_eq!(activity.idle(), Duration::from_secs(5));
-        let first = activity.begin().unwrap();
+        let first = activity.begin(UseKind::Client).unwrap();
         assert_eq!(activity.idle(), Duration::ZERO);
         let started = Instant::now();
         let end = async {
@@ -133,15 +145,28 @@ mod tests {
         assert_eq!(started.elapsed(), Duration::from_secs(70));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn the_platform_is_not_counted() {
+        let activity = Activity::default();
+        let measuring = activity.begin(UseKind::Platform).unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(activity.idle(), Duration::from_secs(5));
+        drop(measuring);
+        assert_eq!(activity.idle(), Duration::from_secs(5), "its end does not start the clock anew");
+        let _measuring = activity.begin(UseKind::Platform).unwrap();
+        assert!(activity.retire_if_unused());
+        assert!(activity.begin(UseKind::Platform).is_none(), "it is about to fall asleep");
+    }
+
     #[test]
     fn a_retired_guest_takes_no_uses() {
         let activity = Activity::default();
-        let first = activity.begin().unwrap();
+        let first = activity.begin(UseKind::Client).unwrap();
         assert!(!activity.retire_if_unused(), "somebody uses it");
         drop(first);
         assert!(activity.retire_if_unused());
-        assert!(activity.begin().is_none());
+        assert!(activity.begin(UseKind::Client).is_none());
         activity.unretire();
-        assert!(activity.begin().is_some());
+        assert!(activity.begin(UseKind::Client).is_some());
     }
 }

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, time::Duration};
 use bytes::Bytes;
 use pandastack_kit::Scope;
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecParams, ExecSession, Program};
+use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecParams, ExecSession, Program, UseKind};
 use pandastack_wire_guest::{
     self as wire, Credit, EnvVariable, Frame, FrameKind, Message, ProcessExit, ProcessStarted, Resize, Signal,
 };
@@ -26,9 +26,9 @@ use super::{
 
 /// Starts a process and returns once it runs. Errors of the start (no such directory, user or
 /// program) are returned as `Err`.
-pub async fn exec(session: &GuestSession, ask: ExecParams, scope: &Scope) -> Result<ExecSession, Fault> {
+pub async fn exec(session: &GuestSession, ask: ExecParams, by: UseKind, scope: &Scope) -> Result<ExecSession, Fault> {
     let deadline = ask.deadline;
-    let mut channel = session.channel()?;
+    let mut channel = session.channel_as(by)?;
     channel.send(start(ask).frame(channel.number())).await?;
     let first = tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await.map_err(|_| LinkError::Deadline)??;
     if first.kind == FrameKind::Error {

@@ -10,7 +10,7 @@ use std::{
 
 use pandastack_model::{AGENT_PORT, Fault, FaultKind, GuestPort};
 use pandastack_sys::netns::Netns;
-use pandastack_wire_fleet::{GuestStream, ListeningPort};
+use pandastack_wire_fleet::{GuestStream, ListeningPort, UseKind};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpSocket, TcpStream},
@@ -30,7 +30,7 @@ const _: () = assert!(AGENT_PORT == pandastack_wire_guest::AGENT_PORT, "the refu
 
 /// Asks the guest for its listening ports. The answer is not trusted and is checked.
 pub async fn listening(session: &GuestSession) -> Result<Vec<ListeningPort>, Fault> {
-    let told = session.ports().await?.ports;
+    let told = session.ports(UseKind::Client).await?.ports;
     let known = |told: pandastack_wire_guest::PortReport| {
         let port = GuestPort::try_from(i64::from(told.port)).ok()?;
         let process = told.process.map(|name| {
@@ -59,7 +59,9 @@ pub async fn connect(
             let over = Box::pin(ended.cancelled_owned());
             Ok(Box::new(PortStream { stream, over, _using: using, _room: room }))
         }
-        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => Err(refused(session, port).await),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            Err(refused(session, port, using.by()).await)
+        }
         Ok(Err(error)) => {
             let text = format!("upstream: port {port} of the sandbox cannot be reached");
             Err(Fault::new(FaultKind::Conflict, "port.bad_answer", text).with_detail(error))
@@ -77,8 +79,8 @@ async fn dial(netns: &Netns, port: GuestPort) -> io::Result<TcpStream> {
 }
 
 /// Returns the reason for a refused connection: often a program listens on 127.0.0.1 only.
-async fn refused(session: &GuestSession, port: GuestPort) -> Fault {
-    let ports = session.ports().await.map(|list| list.ports).unwrap_or_default();
+async fn refused(session: &GuestSession, port: GuestPort, by: UseKind) -> Fault {
+    let ports = session.ports(by).await.map(|list| list.ports).unwrap_or_default();
     let inward = ports.iter().any(|listening| listening.port == port.get() && listening.loopback_only);
     let text = if inward {
         format!(

@@ -11,6 +11,7 @@ use std::{
 use bytes::BytesMut;
 use pandastack_kit::Scope;
 use pandastack_vmm::Link;
+use pandastack_wire_fleet::UseKind;
 use pandastack_wire_guest::{
     Decoder, Frame, FrameError, FrameKind, GENERATION, GuestUsage, Hello, Message, PortList, Rebirth, Reborn, Welcome,
 };
@@ -202,9 +203,14 @@ impl GuestSession {
         }
     }
 
-    /// Opens a channel.
+    /// Opens a channel for a client.
     pub(super) fn channel(&self) -> Result<GuestChannel, LinkError> {
-        let using = self.shared.activity.begin().ok_or(LinkError::Retired)?;
+        self.channel_as(UseKind::Client)
+    }
+
+    /// Opens a channel.
+    pub(super) fn channel_as(&self, by: UseKind) -> Result<GuestChannel, LinkError> {
+        let using = self.shared.activity.begin(by).ok_or(LinkError::Retired)?;
         self.open_channel(Some(using))
     }
 
@@ -266,9 +272,9 @@ impl GuestSession {
     }
 
     /// Asks which ports are listened on.
-    pub async fn ports(&self) -> Result<PortList, LinkError> {
-        let frame =
-            self.ask(|number| Frame::new(number, FrameKind::Ports, bytes::Bytes::new()), FrameKind::PortList).await?;
+    pub async fn ports(&self, by: UseKind) -> Result<PortList, LinkError> {
+        let question = |number| Frame::new(number, FrameKind::Ports, bytes::Bytes::new());
+        let frame = ask_on(self.channel_as(by)?, question, FrameKind::PortList).await?;
         Ok(PortList::parse(&frame.payload)?)
     }
 

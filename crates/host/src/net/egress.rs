@@ -30,7 +30,7 @@ use super::{
     limits::{NAMED_MAX, NAMED_WAITING_MAX, NAMED_WITHIN},
     listed::{ListedAddresses, ListedTargets, add_named},
     names::Uplink,
-    policy::{PolicyExceptions, SlotFirewall, slot_rules},
+    policy::{GatewayAccess, PolicyExceptions, SlotFirewall, gateway_rules, slot_rules},
     token_bucket::TokenBucket,
 };
 
@@ -124,6 +124,8 @@ pub enum AppliedEgress {
 #[derive(Debug)]
 struct GateState {
     applied: AppliedEgress,
+    /// Written with every list.
+    gateway: GatewayAccess,
     /// Until when each address of a name is open. Expired entries stay, because connections outlive
     /// them.
     answers: BTreeMap<(String, Ipv4Addr), Instant>,
@@ -156,7 +158,7 @@ impl EgressGate {
 
     /// Returns the rules of a new slot, which has no restriction.
     pub fn first_rules(uplink: Uplink, exceptions: &PolicyExceptions) -> String {
-        slot_rules(&SlotFirewall { uplink, exceptions, listed: None })
+        slot_rules(&SlotFirewall { uplink, exceptions, listed: None, gateway: GatewayAccess::Closed })
     }
 
     /// Returns whether this list is applied.
@@ -167,9 +169,28 @@ impl EgressGate {
     /// Applies a list. If this fails, the relay answers nothing until a later call succeeds.
     pub async fn set(&self, egress: &Egress) -> Result<(), NetError> {
         let _turn = self.turn.acquire().await.map_err(|_| NetError::Closed)?;
-        if self.is(egress) {
-            return Ok(());
+        if self.is(egress) { Ok(()) } else { self.change(egress).await }
+    }
+
+    /// Applies a list as `set` does, and opens the service at the gateway. One write does both.
+    pub async fn set_and_open(&self, egress: &Egress) -> Result<(), NetError> {
+        let _turn = self.turn.acquire().await.map_err(|_| NetError::Closed)?;
+        if !self.is(egress) {
+            self.state().gateway = GatewayAccess::Open;
+            return self.change(egress).await;
         }
+        if self.state().gateway == GatewayAccess::Closed {
+            // Only the port: writing the list would forget the names that an earlier process
+            // resolved.
+            let ran = nft(&gateway_rules(GatewayAccess::Open), Some(&self.netns)).await;
+            ran.map_err(|cause| NetError::Command { action: "open a slot's gateway", cause })?;
+            self.state().gateway = GatewayAccess::Open;
+        }
+        Ok(())
+    }
+
+    /// Writes a list and remembers the result. The caller must hold the turn.
+    async fn change(&self, egress: &Egress) -> Result<(), NetError> {
         let applied = self.apply(egress).await;
         let (applied, open, outcome) = match applied {
             Ok(open) => (AppliedEgress::As(egress.clone()), open, Ok(())),
@@ -190,7 +211,8 @@ impl EgressGate {
                 Some(self.state().listed(rules, now))
             }
         };
-        let wall = SlotFirewall { uplink: self.uplink, exceptions: &self.exceptions, listed };
+        let gateway = self.state().gateway;
+        let wall = SlotFirewall { uplink: self.uplink, exceptions: &self.exceptions, listed, gateway };
         let ran = nft(&slot_rules(&wall), Some(&self.netns)).await;
         ran.map_err(|cause| NetError::Command { action: "change a slot's egress rules", cause })?;
         let named = wall.listed.and_then(|listed| listed.answers).unwrap_or_default().named;
@@ -317,7 +339,8 @@ struct AddressBatch {
 
 impl GateState {
     fn new(applied: AppliedEgress) -> GateState {
-        GateState { applied, answers: BTreeMap::new(), open: BTreeMap::new(), waiting: Vec::new() }
+        let gateway = GatewayAccess::Closed;
+        GateState { applied, gateway, answers: BTreeMap::new(), open: BTreeMap::new(), waiting: Vec::new() }
     }
 
     fn is(&self, egress: &Egress) -> bool {

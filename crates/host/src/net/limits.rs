@@ -45,6 +45,9 @@ pub const DNS_UDP_MAX: usize = 64;
 /// DNS connections of one guest. More wait to be accepted.
 pub const DNS_TCP_MAX: usize = 16;
 
+/// Connections of one guest to the service at its gateway. More are closed at once.
+pub const GATEWAY_CONNECTIONS_MAX: usize = 8;
+
 /// Longest question. A name has at most 255 bytes, and the rest is space for options.
 pub const DNS_QUESTION_BYTES_MAX: usize = 1280;
 

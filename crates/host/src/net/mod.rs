@@ -1,7 +1,7 @@
 //! The host's network: a pool of namespaces, one per machine, with the same addresses in each. Owns
-//! names, addresses, links, nftables rules, egress lists and DNS relays of one instance, and
-//! removes them. Never starts a machine, talks to a guest's agent, or changes a table or link that
-//! it did not make. See `docs/network.md`.
+//! names, addresses, links, rules, egress lists, DNS relays and gateway listeners of one instance,
+//! and removes them. Never starts a machine, talks to a guest's agent, or changes a table or link
+//! that it did not make. See `docs/network.md`.
 
 mod bandwidth;
 mod block;
@@ -11,6 +11,7 @@ mod denials;
 mod dns;
 mod egress;
 mod filter;
+mod gateway;
 mod limits;
 mod listed;
 mod names;
@@ -27,7 +28,8 @@ pub use cidr::{BadCidr, Cidr};
 pub use command::CommandError;
 pub use denials::Denial;
 pub use egress::{NameCounts, NameTtlBounds};
-pub use limits::{CONNECTIONS_MAX, NAMED_WRITES_AT_ONCE, NAMED_WRITES_PER_SECOND, SLOTS_MAX};
+pub use gateway::GatewayGuest;
+pub use limits::{CONNECTIONS_MAX, GATEWAY_CONNECTIONS_MAX, NAMED_WRITES_AT_ONCE, NAMED_WRITES_PER_SECOND, SLOTS_MAX};
 use limits::{DESCRIPTORS_PER_SLOT, SLOTS_PART_OF_DESCRIPTORS};
 use pandastack_kit::ScopeError;
 pub use policy::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, TAP};

@@ -5,6 +5,8 @@
 
 use std::{fmt::Write as _, net::Ipv4Addr};
 
+use pandastack_wire_fleet::GATEWAY_PORT;
+
 use super::{
     cidr::Cidr,
     limits::{CONNECTIONS_MAX, FLOWS_AT_ONCE, FLOWS_PER_SECOND},
@@ -90,12 +92,28 @@ pub struct SlotFirewall<'a> {
     pub exceptions: &'a PolicyExceptions,
     /// The egress list. Without one, everything that the policy permits is open.
     pub listed: Option<ListedTargets>,
+    pub gateway: GatewayAccess,
+}
+
+/// Whether a guest may connect to the service at its gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GatewayAccess {
+    Closed,
+    Open,
+}
+
+/// Returns the change that opens or closes the service at the gateway.
+pub fn gateway_rules(gateway: GatewayAccess) -> String {
+    match gateway {
+        GatewayAccess::Closed => listed::refill("served", ""),
+        GatewayAccess::Open => listed::refill("served", &GATEWAY_PORT.to_string()),
+    }
 }
 
 /// Returns the rules inside a slot's namespace. One transaction replaces our older rules there.
 /// Connections survive, and so do the elements of `named` unless the list defines them.
 pub fn slot_rules(wall: &SlotFirewall) -> String {
-    let SlotFirewall { uplink, exceptions, listed } = wall;
+    let SlotFirewall { uplink, exceptions, listed, gateway } = wall;
     let inner = uplink.inner;
     let flows = flows();
     let way_out = listed.as_ref().map_or_else(open_chains, listed::chains);
@@ -108,6 +126,7 @@ pub fn slot_rules(wall: &SlotFirewall) -> String {
         text.push_str(&listed::refill(name, &listed::joined(networks)));
     }
     text.push_str(&listed::elements(listed.as_ref()));
+    text.push_str(&gateway_rules(*gateway));
     let _ = write!(
         text,
         r#"table inet {TABLE} {{
@@ -122,7 +141,9 @@ pub fn slot_rules(wall: &SlotFirewall) -> String {
     iifname "{TAP}" ct state established,related accept
     iifname "{TAP}" ip daddr {GATEWAY} udp dport 53 accept
     iifname "{TAP}" ip daddr {GATEWAY} tcp dport 53 jump flows
-    iifname "{TAP}" ip daddr {GATEWAY} tcp dport 53 accept{told}
+    iifname "{TAP}" ip daddr {GATEWAY} tcp dport 53 accept
+    iifname "{TAP}" ip daddr {GATEWAY} tcp dport @served jump flows
+    iifname "{TAP}" ip daddr {GATEWAY} tcp dport @served accept{told}
     iifname "{TAP}" reject with icmpx type admin-prohibited
   }}
   chain forward {{
@@ -172,6 +193,7 @@ fn declared() -> &'static str {
     "  set refused { type ipv4_addr; flags interval; auto-merge; }
   set allowed { type ipv4_addr; flags interval; auto-merge; }
   set denied { type ipv4_addr; flags interval; auto-merge; }
+  set served { type inet_service; }
   chain prerouting { type filter hook prerouting priority raw; policy accept; }
   chain input { type filter hook input priority filter; policy drop; }
   chain forward { type filter hook forward priority filter; policy drop; }

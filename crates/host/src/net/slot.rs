@@ -6,7 +6,7 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use nix::net::if_::if_nametoindex;
@@ -25,6 +25,7 @@ use super::{
     denials::{Denial, DenialReporter},
     dns::DnsRelay,
     egress::{AppliedEgress, EgressGate, EgressGateSetup, NameCounts, NameTtlBounds},
+    gateway::{GatewayGuest, GatewayListener},
     names::{NetNames, Uplink},
     policy::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, PolicyExceptions, TAP, UPLINK},
 };
@@ -43,8 +44,9 @@ pub(super) struct SlotContext {
     pub scope: Scope,
 }
 
-/// The network slot of one machine. Dropping it ends its DNS relay but keeps the namespace and its
-/// number, so that machines outlive the host's process. `NetPool::give_back` removes it.
+/// The network slot of one machine. Dropping it ends what it serves to the guest, but keeps the
+/// namespace and its number, so that machines outlive the host's process. `NetPool::give_back`
+/// removes it.
 #[derive(Debug)]
 pub struct NetSlot {
     number: usize,
@@ -54,6 +56,7 @@ pub struct NetSlot {
     gate: Arc<EgressGate>,
     pipe: Arc<BandwidthLimit>,
     relay: DnsRelay,
+    gateway: Mutex<Option<GatewayListener>>,
     scope: Scope,
 }
 
@@ -68,6 +71,24 @@ impl NetSlot {
         }
         let (gate, egress) = (self.gate.clone(), egress.clone());
         self.scope.run("set egress", async move { gate.set(&egress).await }).await?
+    }
+
+    /// Sets what the guest may reach like `set_egress`, and serves the guest at its gateway until
+    /// the slot is removed.
+    pub async fn serve_gateway(&self, egress: &Egress, guest: GatewayGuest) -> Result<(), NetError> {
+        let earlier = self.listener().take();
+        if let Some(earlier) = earlier {
+            earlier.stop().await;
+        }
+        let failed = |cause| NetError::Namespace { action: "serve the gateway in", name: self.name.clone(), cause };
+        *self.listener() = Some(GatewayListener::start(&self.netns, guest, &self.scope).map_err(failed)?);
+        let (gate, egress) = (self.gate.clone(), egress.clone());
+        self.scope.run("open gateway", async move { gate.set_and_open(&egress).await }).await?
+    }
+
+    fn listener(&self) -> MutexGuard<'_, Option<GatewayListener>> {
+        // Each change under this lock is one step, so a panic elsewhere cannot leave it half done.
+        self.gateway.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Limits the guest's bandwidth to the outside, in megabits per second in each direction, or
@@ -194,7 +215,8 @@ impl OpenedSlot {
         let relay = started.map_err(self.io("answer DNS in"))?;
         let OpenedSlot { number, name, uplink, netns } = self;
         let pipe = Arc::new(BandwidthLimit::new(name.clone(), netns.clone(), shape));
-        Ok(NetSlot { number, name, netns, uplink, gate, pipe, relay, scope: site.scope.clone() })
+        let (gateway, scope) = (Mutex::new(None), site.scope.clone());
+        Ok(NetSlot { number, name, netns, uplink, gate, pipe, relay, gateway, scope })
     }
 
     fn io(&self, action: &'static str) -> impl FnOnce(io::Error) -> NetError + use<> {
@@ -203,11 +225,15 @@ impl OpenedSlot {
     }
 }
 
-/// Ends a slot's relay and removes the slot.
+/// Ends what a slot serves and removes the slot.
 pub(super) async fn destroy(slot: NetSlot) -> Result<(), NetError> {
-    let NetSlot { name, netns, relay, gate, pipe, .. } = slot;
+    let NetSlot { name, netns, relay, gateway, gate, pipe, .. } = slot;
+    let gateway = gateway.into_inner().unwrap_or_else(PoisonError::into_inner);
     // Open sockets and handles would keep the namespace alive without its name.
     relay.stop().await;
+    if let Some(gateway) = gateway {
+        gateway.stop().await;
+    }
     gate.close().await;
     pipe.close().await;
     drop((netns, gate, pipe));

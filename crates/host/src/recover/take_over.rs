@@ -17,7 +17,7 @@ use crate::{
     net::NetError,
     sandbox::{
         DriverStart, GuestIdentity, HostContext, LivingMachine, MachineShape, ReachOutcome, dial_again, greet,
-        hold_machine,
+        hold_machine, open_slot,
     },
 };
 
@@ -207,6 +207,7 @@ async fn adopt(
     let slot = context.net.adopt(&machine.slot, &row.spec.egress).await?;
     let network = slot.port();
     let slot = context.hold_slot(slot, undo);
+    open_slot(context, &slot, row.id, &row.spec).await?;
     let layer = context.layers.open_layer(machine.layer.ok_or(AdoptError::Blank)?)?;
     context.promise_present(layer.manifest.memory, undo);
     if let Some(owner) = &row.spec.owner {

@@ -32,7 +32,7 @@ use super::{
 use crate::{
     guest::{GuestSession, LinkError, SpareHolder, take_up},
     ledger::{LedgerError, SandboxRecord},
-    net::NetError,
+    net::{GatewayGuest, NetError},
     volumes::VolumeClaim,
 };
 
@@ -214,7 +214,7 @@ async fn start_life(
     let PreparedMachine { machine, layer, disk, slot, undo, session } = prepared;
     let prepared_after = started.elapsed();
     let secret = random_bytes::<32>().to_vec();
-    if let Err(error) = restrict(&slot, wanted.spec).await {
+    if let Err(error) = restrict(context, &slot, wanted).await {
         undo.unwind().await;
         return Err(error);
     }
@@ -259,11 +259,26 @@ async fn start_life(
 }
 
 /// Applies egress rules and the bandwidth limit before the guest runs. Costs nothing without them.
-async fn restrict(slot: &SlotHandle, spec: &SandboxSpec) -> Result<(), LaunchError> {
+async fn restrict(context: &HostContext, slot: &SlotHandle, wanted: &LaunchTarget<'_>) -> Result<(), LaunchError> {
+    open_slot(context, slot, wanted.id, wanted.spec).await.map_err(LaunchError::Network)?;
     let slot = slot.lock().await;
     let Some(slot) = &*slot else { return Ok(()) };
-    slot.set_egress(&spec.egress).await.map_err(LaunchError::Network)?;
-    slot.set_bandwidth(spec.bandwidth_mbps).await.map_err(LaunchError::Network)
+    slot.set_bandwidth(wanted.spec.bandwidth_mbps).await.map_err(LaunchError::Network)
+}
+
+/// Applies a sandbox's egress rules, and serves its guest at the gateway if the service wants that.
+pub async fn open_slot(
+    context: &HostContext,
+    slot: &SlotHandle,
+    id: SandboxId,
+    spec: &SandboxSpec,
+) -> Result<(), NetError> {
+    let slot = slot.lock().await;
+    let Some(slot) = &*slot else { return Ok(()) };
+    match context.settings.gateway.as_ref().filter(|service| service.serves(spec)) {
+        Some(service) => slot.serve_gateway(&spec.egress, GatewayGuest { sandbox: id, service: service.clone() }).await,
+        None => slot.set_egress(&spec.egress).await,
+    }
 }
 
 async fn bring_to_life(

@@ -26,7 +26,7 @@ pub use driver::{Assignment, DriverRequest, DriverStart, ReachOutcome, ReplySend
 pub use fault::{prepare_fault, refusal_fault};
 pub use held::HeldMemory;
 pub use identity::GuestIdentity;
-pub use launch::greet;
+pub use launch::{greet, open_slot};
 pub use living::LivingMachine;
 pub use owners::OwnerShares;
 pub use prepare::{HostContext, MachineShape, PrepareError, SlotHandle, hold_machine};

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use pandastack_kit::random_bytes;
-use pandastack_wire_fleet::{ExecEvent, ExecParams};
+use pandastack_wire_fleet::{ExecEvent, ExecParams, UseKind};
 
 use super::{
     identity::GuestIdentity,
@@ -26,7 +26,7 @@ pub async fn prime(context: &HostContext, prepared: &mut PreparedMachine) -> Res
     let session = greet(context, &*prepared.machine, &prepared.layer, &nobody).await?;
     let rehearsal = ExecParams::shell("true", context.settings.launch_deadline);
     // Only a rehearsal: a template without a shell is valid too.
-    if let Ok(mut running) = guest::exec(&session, rehearsal, &context.scope).await {
+    if let Ok(mut running) = guest::exec(&session, rehearsal, UseKind::Client, &context.scope).await {
         while let Some(ExecEvent::Stdout(_) | ExecEvent::Stderr(_)) = running.events.recv().await {}
     }
     // Most templates have no rehearsal of code, and the guest answers at once.

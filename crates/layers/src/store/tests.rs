@@ -90,6 +90,28 @@ fn names_move_and_unnamed_layers_are_collected() {
 }
 
 #[test]
+fn a_shared_root_is_kept_once_and_the_next_one_takes_its_place() {
+    let (folder, store) = store();
+    let disk = folder.path().join("root.ext4");
+    let family = |name: &str| name.parse::<TemplateName>().unwrap();
+    let keep = |name: &str, digest: &str, text: &str| {
+        fs::write(&disk, text).unwrap();
+        store.keep_root(&family(name), digest, &disk).unwrap()
+    };
+    let first = keep("one", "a", "first");
+    assert_eq!(
+        (keep("one", "a", "not read"), fs::read_to_string(&first).unwrap()),
+        (first.clone(), "first".to_owned())
+    );
+    let other = keep("two", "a", "other");
+    let second = keep("one", "b", "second");
+    assert!(!first.exists() && other.exists());
+    assert_eq!(fs::read_to_string(second).unwrap(), "second");
+    assert!(store.keep_root(&family("one"), "c", Path::new("/none")).is_err());
+    assert!(store.drafts_before(SystemTime::now() + std::time::Duration::from_secs(60)).is_empty());
+}
+
+#[test]
 fn a_dropped_draft_leaves_nothing() {
     let (_folder, store) = store();
     let folder = store.draft().unwrap().folder().to_owned();

@@ -12,7 +12,7 @@ use crate::{
     AuditReport, BootParams, ByteStream, CellParams, CellStream, CodeSessionView, ConsoleRange, EnsureParams,
     ExecParams, ExecSession, FileBody, FileEntry, ForkOutcome, ForkParams, GuestStream, HostEvent, HostPort,
     HostStatus, IdlePolicy, LayerView, ListeningPort, MachineUsage, Presence, SandboxView, SealParams, TemplateView,
-    UsageCursor, UsagePage, VolumeView, WriteParams,
+    UsageCursor, UsagePage, UseKind, VolumeView, WriteParams,
 };
 
 #[async_trait]
@@ -162,8 +162,8 @@ impl HostPort for StubHost {
         Ok(self.presence())
     }
 
-    async fn exec(&self, id: SandboxId, ask: ExecParams) -> Result<ExecSession, Fault> {
-        self.serve("exec", id)?;
+    async fn exec_as(&self, id: SandboxId, ask: ExecParams, by: UseKind) -> Result<ExecSession, Fault> {
+        self.serve_as("exec", id, by)?;
         self.run_command(id, ask).await
     }
 
@@ -225,8 +225,8 @@ impl HostPort for StubHost {
         Ok(self.listening.lock().unwrap().clone())
     }
 
-    async fn connect(&self, id: SandboxId, port: GuestPort) -> Result<GuestStream, Fault> {
-        self.serve("connect", id)?;
+    async fn connect_as(&self, id: SandboxId, port: GuestPort, by: UseKind) -> Result<GuestStream, Fault> {
+        self.serve_as("connect", id, by)?;
         self.open_connection(id, port).await
     }
 

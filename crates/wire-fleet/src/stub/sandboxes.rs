@@ -10,7 +10,7 @@ use pandastack_model::{
 use super::StubHost;
 use crate::{
     EnsureParams, ForkOutcome, ForkParams, HostEvent, LayerHold, LayerView, MachineFact, MachineUsage, SandboxView,
-    SealParams, UsageCursor, UsagePage,
+    SealParams, UsageCursor, UsagePage, UseKind,
 };
 
 /// Name of the stub's ledger.
@@ -85,6 +85,15 @@ impl StubHost {
     /// Prepares a sandbox to serve a request to its guest. Wakes it if it sleeps.
     pub(super) fn serve(&self, verb: &'static str, id: SandboxId) -> Result<(), Fault> {
         self.step(verb, id, SandboxRequest::Use).map(drop)
+    }
+
+    /// Prepares a sandbox like `serve`, but wakes it for a client only.
+    pub(super) fn serve_as(&self, verb: &'static str, id: SandboxId, by: UseKind) -> Result<(), Fault> {
+        let state = self.sandboxes.lock().unwrap().get(&id).map(|view| view.state.clone());
+        match (by, state) {
+            (UseKind::Platform, Some(SandboxState::Asleep)) => Err(UseKind::asleep()),
+            _ => self.serve(verb, id),
+        }
     }
 
     pub(super) fn start(&self, ask: EnsureParams, boot_mode: &'static str) -> Result<SandboxView, Fault> {
