@@ -12,14 +12,16 @@ use axum::{
 use pandastack_door::http::{Answer, SandboxPath, bearer};
 use pandastack_kit::Secret;
 use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId, SandboxState};
-use pandastack_postgres_broker::{Connect, ConnectRefused, DatabaseStream, Login};
-use pandastack_wire_fleet::HostPort;
+use pandastack_postgres_broker::{Connect, ConnectRefused, DatabaseStream, Login, unhealthy};
+use pandastack_wire_fleet::{ControlPort, HostPort};
 use pandastack_wire_public::DATABASE_ROLE;
 
 use crate::Edge;
 
 /// Where PostgreSQL listens in the machine of a database.
 const POSTGRES_PORT: i64 = 5432;
+/// The code of a port in a machine that nobody listens on.
+const NOT_LISTENING: &str = "port.not_listening";
 /// The only path without a token.
 const HEALTH: &str = "v1/health";
 
@@ -31,7 +33,12 @@ pub async fn broker(State(edge): State<Edge>, request: Request) -> Answer<Respon
     let path = Path::<(String, String)>::from_request_parts(&mut parts, &edge).await;
     let path = path.map(|Path((_, path))| path).unwrap_or_default();
     let login = if path == HEALTH && parts.method == Method::GET {
-        edge.control.admit_database(id).await?
+        match edge.control.admit_database(id).await {
+            Ok(login) => login,
+            Err(fault) if fault.kind == FaultKind::Missing => return Err(fault.into()),
+            // Why it cannot be used is not for strangers.
+            Err(_) => return Ok(unhealthy()),
+        }
     } else {
         let token = bearer(&parts.headers, &parts.uri);
         let none = || Fault::new(FaultKind::Unauthorized, "database.bad_token", "the request has no broker token");
@@ -42,7 +49,10 @@ pub async fn broker(State(edge): State<Edge>, request: Request) -> Answer<Respon
 }
 
 /// Streams to PostgreSQL in the machines of a host.
-pub struct HostDatabases(pub Arc<dyn HostPort>);
+pub struct HostDatabases {
+    pub host: Arc<dyn HostPort>,
+    pub control: Arc<dyn ControlPort>,
+}
 
 #[async_trait]
 impl Connect for HostDatabases {
@@ -50,14 +60,21 @@ impl Connect for HostDatabases {
         let refused = |reason: String| ConnectRefused { reason };
         let id: SandboxId = machine.parse().map_err(|_| refused("the database does not exist".to_owned()))?;
         let port = GuestPort::try_from(POSTGRES_PORT).map_err(|error| refused(error.to_string()))?;
-        let stream = self.0.connect(id, port).await.map_err(|fault| refused(fault.text))?;
-        Ok(Box::new(stream))
+        let stream = match self.host.connect(id, port).await {
+            // The machine runs, but its server does not.
+            Err(fault) if fault.code == NOT_LISTENING => {
+                self.control.revive_database(id).await.map_err(|fault| refused(fault.text))?;
+                self.host.connect(id, port).await
+            }
+            connected => connected,
+        };
+        Ok(Box::new(stream.map_err(|fault| refused(fault.text))?))
     }
 
     async fn connect_awake(&self, machine: &str) -> Result<Box<dyn DatabaseStream>, ConnectRefused> {
         let id = machine.parse::<SandboxId>().ok();
         let state = match id {
-            Some(id) => self.0.observe(id).await.map(|seen| seen.state),
+            Some(id) => self.host.observe(id).await.map(|seen| seen.state),
             None => None,
         };
         match state {

@@ -65,7 +65,8 @@ impl Edge {
         let followers = Places::new(FOLLOWERS, limits::FOLLOWERS_MAX);
         let connections = ServeSettings::default().places();
         let diffs = Places::new(diff::DIFFS, limits::DIFFS_AT_ONCE);
-        let broker = Broker::new(Arc::new(databases::HostDatabases(host.clone())), scope.clone());
+        let databases = databases::HostDatabases { host: host.clone(), control: control.clone() };
+        let broker = Broker::new(Arc::new(databases), scope.clone());
         Self { control, host, budget, scope, suffix: None, sockets, followers, connections, diffs, broker }
     }
 

@@ -20,9 +20,8 @@ pub(crate) struct ArrayForm {
 /// Appends an array literal as nested JSON arrays. One that cannot be read becomes a string.
 pub(crate) fn write(out: &mut Vec<u8>, text: &str, form: ArrayForm) {
     let before = out.len();
-    // An array whose indexes do not begin with 1 is introduced by them: `[0:1]={7,8}`.
-    let literal = if text.starts_with('[') { text.split_once('=').map_or(text, |(_, literal)| literal) } else { text };
-    if read(out, literal, form).is_none() {
+    // Also one whose indexes do not begin with 1, `[0:1]={7,8}`: a JSON array would lose them.
+    if read(out, text, form).is_none() {
         out.truncate(before);
         value::write_text(out, text);
     }
@@ -147,7 +146,7 @@ mod tests {
     fn literals_become_json() {
         check("{1,NULL,3}", Scalar::Number, "[1,null,3]");
         check("{}", Scalar::Number, "[]");
-        check("[0:1]={7,8}", Scalar::Number, "[7,8]");
+        check("[0:1]={7,8}", Scalar::Number, "\"[0:1]={7,8}\"");
         check("{{1,2},{3,4}}", Scalar::Number, "[[1,2],[3,4]]");
         check(r#"{"a \"b\" \\",NULL,"NULL",ä}"#, Scalar::Text, r#"["a \"b\" \\",null,"NULL","ä"]"#);
         check(r#"{"{\"a\": 1}"}"#, Scalar::Json, r#"[{"a": 1}]"#);

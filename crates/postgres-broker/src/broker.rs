@@ -209,15 +209,20 @@ impl Broker {
             drop(running);
             Ok::<(), SessionFailure>(())
         };
-        let ts = now_rfc3339();
         match timeout(limits::HEALTH_MAX, check).await {
-            Ok(Ok(())) => Json(json!({ "status": "ok", "postgres": "ok", "ts": ts })).into_response(),
-            _ => {
-                let body = json!({ "status": "degraded", "postgres": "unavailable", "ts": ts });
-                (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
+            Ok(Ok(())) => {
+                let body = json!({ "status": "ok", "postgres": "ok", "ts": now_rfc3339() });
+                Json(body).into_response()
             }
+            _ => unhealthy(),
         }
     }
+}
+
+/// The answer to `GET /v1/health` for a database that cannot be asked.
+pub fn unhealthy() -> Response {
+    let body = json!({ "status": "degraded", "postgres": "unavailable", "ts": now_rfc3339() });
+    (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
 }
 
 /// Reads the body that the route needs.

@@ -1,12 +1,14 @@
 //! SQL over HTTP for one tenant's PostgreSQL: queries, statements, transactions and the list of
-//! databases. It runs on the server and logs in as the tenant's role. Knows neither control nor
-//! machines: streams come from `Connect`, and whoever calls has checked the token.
+//! databases; and statements of the platform itself. It runs on the server and logs in as the
+//! tenant's role. Knows neither control nor machines: streams come from `Connect`, and whoever
+//! calls has checked the token.
 
 mod array;
 mod body;
 mod broker;
 mod catalog;
 mod connect;
+mod direct;
 mod fault;
 mod job;
 pub mod limits;
@@ -19,5 +21,6 @@ mod startup;
 mod tests;
 mod value;
 
-pub use broker::Broker;
+pub use broker::{Broker, unhealthy};
 pub use connect::{Connect, ConnectRefused, DatabaseStream, Login};
+pub use direct::{DirectFailure, DirectSession, password_verifier};

@@ -67,3 +67,6 @@ pub const TYPES_REMEMBERED_MAX: usize = 1000;
 
 const _: () = assert!(ANSWER_HELD_BYTES < TRANSACTION_ANSWER_BYTES_MAX, "held answers are the small ones");
 const _: () = assert!(ANSWER_CHUNK_BYTES <= ANSWER_HELD_BYTES, "the held part is at least one piece");
+
+/// Longest statement of the platform itself.
+pub const DIRECT_MAX: Duration = Duration::from_secs(20);

@@ -18,14 +18,35 @@ use crate::{
     session::Session,
 };
 
-/// Logs in on a fresh stream.
+/// Settings of a connection for queries. They outrank the defaults of the role and the database,
+/// and a reset returns to them.
+const QUERY_SETTINGS: &[(&str, &str)] = &[
+    ("application_name", "query-broker"),
+    ("client_encoding", "UTF8"),
+    ("DateStyle", "ISO, MDY"),
+    ("IntervalStyle", "postgres"),
+    ("bytea_output", "hex"),
+    ("extra_float_digits", "1"),
+];
+
+/// Logs in on a fresh stream, for queries.
 pub(crate) async fn log_in(
     stream: Box<dyn DatabaseStream>,
     login: &Login,
     database: &str,
 ) -> Result<Session, BrokerFault> {
+    log_in_with(stream, login, database, QUERY_SETTINGS).await
+}
+
+/// Logs in on a fresh stream.
+pub(crate) async fn log_in_with(
+    stream: Box<dyn DatabaseStream>,
+    login: &Login,
+    database: &str,
+    settings: &[(&str, &str)],
+) -> Result<Session, BrokerFault> {
     let mut session = Session::new(stream);
-    match greet(&mut session, login, database).await {
+    match greet(&mut session, login, database, settings).await {
         Ok(()) => Ok(session),
         Err(SessionFailure::Fault(fault)) => Err(fault.at_login()),
         Err(SessionFailure::Lost(reason)) => {
@@ -50,18 +71,14 @@ pub(crate) async fn cancel(connect: &dyn Connect, machine: &str, (process, secre
     }
 }
 
-async fn greet(session: &mut Session, login: &Login, database: &str) -> Result<(), SessionFailure> {
-    // These outrank the defaults of the role and the database, and a reset returns to them.
-    let settings = [
-        ("user", login.user.as_str()),
-        ("database", database),
-        ("application_name", "query-broker"),
-        ("client_encoding", "UTF8"),
-        ("DateStyle", "ISO, MDY"),
-        ("IntervalStyle", "postgres"),
-        ("bytea_output", "hex"),
-        ("extra_float_digits", "1"),
-    ];
+async fn greet(
+    session: &mut Session,
+    login: &Login,
+    database: &str,
+    settings: &[(&str, &str)],
+) -> Result<(), SessionFailure> {
+    let names = [("user", login.user.as_str()), ("database", database)];
+    let settings = names.into_iter().chain(settings.iter().copied());
     session.send(|buffer| frontend::startup_message(settings, buffer)).await?;
     let mut scram: Option<ScramSha256> = None;
     loop {

@@ -50,12 +50,13 @@ fn is_json_number(text: &str) -> bool {
     starts && serde_json::from_str::<&RawValue>(text).is_ok_and(|json| json.get().len() == text.len())
 }
 
-/// Reads `\x…`; bytes that are not UTF-8 stay as they are.
+/// Reads `\x…`. Bytes that are not UTF-8 stay as they are, and so does text that looks like such
+/// bytes: no two values have the same form.
 fn bytes_as_text(text: &str) -> Option<String> {
     let digits = text.strip_prefix("\\x")?.as_bytes();
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let pairs = digits.chunks(2).map(|pair| Some(digit(*pair.first()?)? << 4 | digit(*pair.get(1)?)?));
-    String::from_utf8(pairs.collect::<Option<Vec<u8>>>()?).ok()
+    String::from_utf8(pairs.collect::<Option<Vec<u8>>>()?).ok().filter(|text| !text.starts_with("\\x"))
 }
 
 /// Turns `2024-01-02 03:04:05.6+05:30` into RFC 3339. Instants that it cannot say (before Christ,
@@ -104,6 +105,7 @@ mod tests {
         check(Scalar::Text, "1.10", "\"1.10\"");
         check(Scalar::Bytes, "\\x6869", "\"hi\"");
         check(Scalar::Bytes, "\\xff00", "\"\\\\xff00\"");
+        check(Scalar::Bytes, "\\x5c786666", "\"\\\\x5c786666\"");
         check(Scalar::Json, "{\"b\":1.50, \"b\":2}", "{\"b\":1.50, \"b\":2}");
     }
 

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     cancel::{CancelKey, CancelKeys},
-    databases::{Databases, OpenPurpose, OpenRefusal, OpenRequest, OpenedBackend},
+    databases::{BackendStart, Databases, OpenPurpose, OpenRefusal, OpenRequest, OpenedBackend},
     figures::ProxyFigures,
     limits::{
         CANCEL_MAX, CLIENT_LINGER_MAX, EARLY_BYTES_MAX, ENCRYPTION_ROUNDS_MAX, KEEPALIVE_IDLE_SECONDS,
@@ -92,7 +92,7 @@ impl Connection {
         set_options(&self.tcp);
         let peer = self.peer;
         if let Err(error) = self.run(stop).await {
-            figures.failed();
+            figures.failed(&error);
             tracing::debug!(%peer, reason = %error, "a database connection was not made");
         }
     }
@@ -178,6 +178,7 @@ impl ClientOrigin<'_> {
         };
         let seat = self.seat.tunnel(database)?;
         let ask = OpenRequest { database, port: wish.port, peer: self.peer, purpose: OpenPurpose::Tunnel };
+        let held = self.context.figures.hold();
         let opening = timeout(self.context.open_max, self.open_with(ask, startup.packet()));
         let mut early = vec![0; EARLY_BYTES_MAX];
         let mut early_bytes = 0;
@@ -194,10 +195,15 @@ impl ClientOrigin<'_> {
                 }
             }
         };
+        drop(held);
         let backend = opened.map_err(|_| ClientRefusal::Slow(database))??;
+        if backend.start == BackendStart::Woken {
+            self.context.figures.woke();
+        }
         early.truncate(early_bytes);
         let (keys, stop) = (self.context.keys.clone(), self.context.stop.clone());
-        let tunnel = TunnelContext { database, port: wish.port, keys, stop };
+        let figures = self.context.figures.clone();
+        let tunnel = TunnelContext { database, port: wish.port, keys, figures, stop };
         Ok(Admitted { backend, tunnel, early, _seat: seat })
     }
 

@@ -44,8 +44,17 @@ pub enum OpenPurpose {
     Cancel,
 }
 
+/// How a database was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendStart {
+    Awake,
+    /// It slept, and was woken for this connection or for one beside it.
+    Woken,
+}
+
 /// An open stream into a machine.
 pub struct OpenedBackend {
+    pub start: BackendStart,
     pub stream: Box<dyn BackendBytes>,
     /// Dropped when the tunnel has ended.
     pub activity: Box<dyn QueryActivity>,

@@ -19,10 +19,11 @@ mod tls;
 mod tunnel;
 
 pub use databases::{
-    BackendBytes, BackendPort, Databases, OpenPurpose, OpenRefusal, OpenRequest, OpenedBackend, QueryActivity,
-    QueryState,
+    BackendBytes, BackendPort, BackendStart, Databases, OpenPurpose, OpenRefusal, OpenRequest, OpenedBackend,
+    QueryActivity, QueryState,
 };
 pub use figures::{ProxyCounts, ProxyFigures};
 pub use name::{DatabaseName, DatabaseNameError, HostSuffix, HostSuffixError};
 pub use proxy::{PostgresProxy, ProxyBackends, ProxySettings};
+pub use refusal::RefusalReason;
 pub use seats::TunnelLimits;

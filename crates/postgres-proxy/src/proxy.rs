@@ -13,6 +13,7 @@ use crate::{
     figures::ProxyFigures,
     limits::{BACKEND_OPEN_MAX, CLIENT_HANDSHAKE_MAX},
     name::HostSuffix,
+    refusal::RefusalReason,
     seats::{Seats, TunnelLimits},
     tls::server_config,
 };
@@ -59,6 +60,12 @@ impl PostgresProxy {
         Self { settings, backends, figures: Arc::default() }
     }
 
+    /// Counts with these counters, which the server's metrics read.
+    pub fn with_figures(mut self, figures: Arc<ProxyFigures>) -> Self {
+        self.figures = figures;
+        self
+    }
+
     /// The counters.
     pub fn figures(&self) -> Arc<ProxyFigures> {
         self.figures.clone()
@@ -92,7 +99,7 @@ impl PostgresProxy {
                     }
                     None => {
                         context.figures.accepted();
-                        context.figures.failed();
+                        context.figures.refused(RefusalReason::TooMany);
                         tracing::debug!(%peer, "closed a connection beyond the limit");
                     }
                 },

@@ -59,7 +59,87 @@ pub enum HandshakeEnd {
     Lost(#[from] io::Error),
 }
 
+/// Why clients get no tunnel, in few words, for the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalReason {
+    /// The client wants no TLS.
+    Plain,
+    /// The first packets are not those of a client that is supported.
+    Protocol,
+    /// No database is named, or in a wrong way.
+    NoName,
+    /// There is no such database.
+    Unknown,
+    /// A limit of connections.
+    TooMany,
+    /// It is not ready, or did not wake in time.
+    NotReady,
+    Failed,
+    Denied,
+    Busy,
+    Unavailable,
+    Stopping,
+}
+
+impl RefusalReason {
+    /// In the order of their numbers.
+    pub const ALL: [Self; 11] = [
+        Self::Plain,
+        Self::Protocol,
+        Self::NoName,
+        Self::Unknown,
+        Self::TooMany,
+        Self::NotReady,
+        Self::Failed,
+        Self::Denied,
+        Self::Busy,
+        Self::Unavailable,
+        Self::Stopping,
+    ];
+
+    /// The value of the label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Protocol => "protocol",
+            Self::NoName => "no_name",
+            Self::Unknown => "unknown",
+            Self::TooMany => "too_many",
+            Self::NotReady => "not_ready",
+            Self::Failed => "failed",
+            Self::Denied => "denied",
+            Self::Busy => "busy",
+            Self::Unavailable => "unavailable",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
 impl ClientRefusal {
+    /// The reason as the metrics count it.
+    pub fn reason(&self) -> RefusalReason {
+        match self {
+            Self::Plain => RefusalReason::Plain,
+            Self::NoDatabase { .. } | Self::TwoDatabases | Self::BadDatabase { .. } | Self::BadSession => {
+                RefusalReason::NoName
+            }
+            Self::NoAlpn | Self::Malformed(_) | Self::TooLong | Self::Rounds | Self::Protocol { .. } => {
+                RefusalReason::Protocol
+            }
+            Self::TooMany(_) => RefusalReason::TooMany,
+            Self::Slow(_) => RefusalReason::NotReady,
+            Self::Stopping => RefusalReason::Stopping,
+            Self::Open { refusal, .. } => match refusal {
+                OpenRefusal::Unknown => RefusalReason::Unknown,
+                OpenRefusal::Starting => RefusalReason::NotReady,
+                OpenRefusal::Unavailable => RefusalReason::Unavailable,
+                OpenRefusal::Failed(_) => RefusalReason::Failed,
+                OpenRefusal::Denied(_) => RefusalReason::Denied,
+                OpenRefusal::Busy(_) => RefusalReason::Busy,
+            },
+        }
+    }
+
     /// The SQLSTATE that drivers look at.
     pub fn sql_state(&self) -> &'static str {
         match self {
@@ -121,6 +201,13 @@ fn open_text(database: DatabaseName, refusal: &OpenRefusal) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reasons_are_numbered_in_their_order() {
+        for (at, reason) in RefusalReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, at, "{reason:?}");
+        }
+    }
 
     #[test]
     fn a_packet_has_its_fields_and_its_length() {

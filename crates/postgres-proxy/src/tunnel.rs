@@ -6,7 +6,7 @@
 
 use std::{
     io::{self, ErrorKind},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     cancel::{CancelKeys, KeyLease},
     databases::{BackendPort, OpenedBackend},
+    figures::ProxyFigures,
     frames::{StartupScan, StartupStep},
     limits::{CLIENT_LINGER_MAX, FULL_BUFFER_BYTES, QUIET_BUFFER_BYTES, TUNNEL_STOP_MAX},
     name::DatabaseName,
@@ -27,6 +28,7 @@ pub struct TunnelContext {
     pub database: DatabaseName,
     pub port: BackendPort,
     pub keys: CancelKeys,
+    pub figures: Arc<ProxyFigures>,
     pub stop: CancellationToken,
 }
 
@@ -41,7 +43,7 @@ where
     let (backend_reader, backend_writer) = split(backend.stream);
     let client_ended = CancellationToken::new();
     let forth = async {
-        client_to_backend(client_reader, backend_writer, early, &session).await?;
+        client_to_backend(client_reader, backend_writer, early, (&session, &context.figures)).await?;
         client_ended.cancel();
         // The database answers what it got, and then ends the tunnel.
         std::future::pending().await
@@ -69,9 +71,10 @@ async fn client_to_backend(
     mut client: impl AsyncRead + Unpin,
     mut backend: impl AsyncWrite + Unpin,
     early: &[u8],
-    session: &Mutex<QueryTracker>,
+    (session, figures): (&Mutex<QueryTracker>, &ProxyFigures),
 ) -> io::Result<()> {
     if !early.is_empty() {
+        figures.came_from_client(early.len());
         session.lock().unwrap_or_else(PoisonError::into_inner).client_sends(early);
         backend.write_all(early).await?;
         backend.flush().await?;
@@ -86,6 +89,7 @@ async fn client_to_backend(
             Err(error) => return Err(error),
         };
         let bytes = buffer.filled(read);
+        figures.came_from_client(read);
         session.lock().unwrap_or_else(PoisonError::into_inner).client_sends(bytes);
         backend.write_all(bytes).await?;
         backend.flush().await?;
@@ -134,6 +138,7 @@ async fn backend_to_client(
         };
         client.write_all(&bytes[..pass]).await?;
         client.flush().await?;
+        context.figures.went_to_client(pass);
         if read == 0 {
             break;
         }

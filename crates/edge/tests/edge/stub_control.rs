@@ -46,6 +46,10 @@ impl ControlPort for StubControl {
     }
 
     /// Only the token `pds_pg_right` is valid.
+    async fn revive_database(&self, _: SandboxId) -> Result<(), Fault> {
+        Ok(())
+    }
+
     async fn open_broker(&self, database: SandboxId, token: &str) -> Result<DatabaseLogin, Fault> {
         self.admit_anyone(database).await?;
         match token {

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use pandastack_postgres_proxy::TunnelLimits;
+use pandastack_postgres_proxy::{RefusalReason, TunnelLimits};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
@@ -76,11 +76,15 @@ async fn a_database_that_does_not_wake_is_given_up() {
         (setup.client(&host(ID), &startup(USER)).await, setup.client(&host(ID), &startup(USER)).await);
     let figures = setup.figures.clone();
     wait_for("both wait", || figures.counts().active_connections == 2).await;
+    assert_eq!(figures.counts().held_connections, 2);
     drop(gone);
     wait_for("one waits", || figures.counts().active_connections == 1).await;
     let scope = setup.scope.clone();
     let (left, told) = tokio::join!(scope.close(Duration::from_secs(10)), refusal(&mut waiting));
     assert_eq!((left, told.0.as_str()), (0, "57P01"));
+    let counts = figures.counts();
+    assert_eq!((counts.held_connections, counts.failed_handshakes, counts.errors), (0, 1, 2));
+    assert_eq!(counts.refused[RefusalReason::Stopping as usize], 1);
 }
 
 #[tokio::test]

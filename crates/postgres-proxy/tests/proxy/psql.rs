@@ -9,7 +9,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use pandastack_postgres_proxy::{BackendPort, OpenPurpose, QueryState};
+use pandastack_postgres_proxy::{BackendPort, OpenPurpose, QueryState, RefusalReason};
 use tokio::process::Command;
 
 use crate::{
@@ -78,7 +78,13 @@ async fn psql_works_through_the_proxy() {
     let plain = error(psql(&setup, &host(ID), "sslmode=disable", "select 1")).await;
     assert!(plain.contains("sslmode=require"), "{plain}");
     setup.settled().await;
-    assert_eq!(setup.figures.counts().catalog_lookup_errors, 1);
+    let counts = setup.figures.counts();
+    assert_eq!(counts.catalog_lookup_errors, 1);
+    let refused: Vec<(&str, u64)> =
+        RefusalReason::ALL.map(RefusalReason::as_str).into_iter().zip(counts.refused).filter(|(_, n)| *n > 0).collect();
+    assert_eq!(refused, [("plain", 1), ("no_name", 2), ("unknown", 1), ("failed", 1)]);
+    assert_eq!(counts.errors, 5 + counts.failed_handshakes);
+    assert!(counts.bytes[0] > 100 && counts.bytes[1] > 20_000 * 1000, "{counts:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,8 +10,8 @@ use std::{
 use async_trait::async_trait;
 use pandastack_kit::Scope;
 use pandastack_postgres_proxy::{
-    Databases, OpenRefusal, OpenRequest, OpenedBackend, PostgresProxy, ProxyBackends, ProxyFigures, ProxySettings,
-    QueryActivity, QueryState,
+    BackendStart, Databases, OpenRefusal, OpenRequest, OpenedBackend, PostgresProxy, ProxyBackends, ProxyFigures,
+    ProxySettings, QueryActivity, QueryState,
 };
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use tempfile::TempDir;
@@ -41,6 +41,8 @@ pub const GSS_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x30];
 #[derive(Clone, Copy)]
 pub enum Behind {
     At(SocketAddr),
+    /// Slept, and is there now.
+    WokenAt(SocketAddr),
     Failed(&'static str),
     /// Never wakes.
     Asleep,
@@ -66,10 +68,12 @@ impl Databases for Catalog {
             None => Err(OpenRefusal::Unknown),
             Some(Behind::Failed(text)) => Err(OpenRefusal::Failed((*text).to_owned())),
             Some(Behind::Asleep) => std::future::pending().await,
-            Some(Behind::At(address)) => {
+            Some(found @ (Behind::At(address) | Behind::WokenAt(address))) => {
+                let start = if matches!(found, Behind::At(_)) { BackendStart::Awake } else { BackendStart::Woken };
                 let stream = TcpStream::connect(address).await.map_err(|_| OpenRefusal::Unavailable)?;
                 stream.set_nodelay(true).map_err(|_| OpenRefusal::Unavailable)?;
-                Ok(OpenedBackend { stream: Box::new(stream), activity: Box::new(self.journal.clone()) })
+                let (stream, activity) = (Box::new(stream), Box::new(self.journal.clone()));
+                Ok(OpenedBackend { start, stream, activity })
             }
         }
     }

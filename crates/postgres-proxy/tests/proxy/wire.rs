@@ -29,6 +29,20 @@ async fn tunnel(setup: &ProxySetup, id: &str, database: &TcpListener) -> (TlsStr
     (client, backend, login[14..22].try_into().unwrap())
 }
 
+#[tokio::test]
+async fn bytes_and_wakes_are_counted() {
+    let (database, Behind::At(address)) = played().await else { unreachable!() };
+    let setup = ProxySetup::start(&[(ID, Behind::WokenAt(address))]).await;
+    let (mut client, mut backend, _) = tunnel(&setup, ID, &database).await;
+    client.write_all(&[b'X'; 1000]).await.unwrap();
+    backend.read_exact(&mut [0; 1000]).await.unwrap();
+    let counts = || setup.figures.counts();
+    wait_for("what was written is counted", || counts().bytes == [1000, LOGIN.len() as u64]).await;
+    assert_eq!((counts().wakes, counts().held_connections, counts().active_connections), (1, 0, 1));
+    drop((client, backend));
+    setup.settled().await;
+}
+
 fn cancel(key: [u8; 8]) -> Vec<u8> {
     [&[0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e][..], &key].concat()
 }
