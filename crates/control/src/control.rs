@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -17,16 +17,18 @@ use pandastack_door::{
 use pandastack_kit::{Clock, Scope, random_bytes, trace::SpanQueue};
 use pandastack_mail::MailerError;
 use pandastack_model::{Fault, SandboxId};
+use pandastack_postgres_archive::Archive;
 use pandastack_wire_fleet::{Caller, ControlPort, Credential, DatabaseLogin, HostPort, PreviewGrant, WorkspaceId};
 use tokio::sync::mpsc;
 
 use crate::{
     app::{
-        CredentialCache, OpenLinks, PreviewSigner, Promotions, ReconcileRequest, TermLocks, host_name, take_host_lease,
-        taken_over,
+        CredentialCache, OpenLinks, PreviewSigner, Promotions, ReconcileRequest, RunningDrills, TermLocks, host_name,
+        take_host_lease, taken_over,
     },
     boots::BootHistory,
     build::{Builds, ImageClient, ImageSettings},
+    database_meters::DatabaseProxyReader,
     door,
     hooks::{DeliveriesInFlight, WebhookSender, WebhookSettings},
     limits::{
@@ -65,6 +67,9 @@ pub struct Control {
     /// Links that log in once.
     pub(crate) links: Arc<OpenLinks>,
     pub(crate) locks: RequestLocks,
+    /// The archive of databases; set once, after the start. `None` in it: there is no archive.
+    pub(crate) archive: Arc<OnceLock<Option<Archive>>>,
+    pub(crate) drills: RunningDrills,
     pub(crate) templates: TemplateBuilding,
     pub(crate) webhooks: WebhookDelivery,
     pub(crate) usage: UsageFigures,
@@ -138,6 +143,8 @@ pub(crate) struct FrontDoor {
     pub(crate) audit_entries: mpsc::Sender<UnwrittenEntry>,
     /// Queue for the spans of requests; `None` if spans are not exported.
     pub(crate) spans: Option<SpanQueue>,
+    /// Counters of the proxy for PostgreSQL clients; `None` if this server has no proxy.
+    pub(crate) database_proxy: Option<DatabaseProxyReader>,
 }
 
 /// Where control keeps its state.
@@ -232,6 +239,8 @@ impl Control {
                 held: HeldWorkspaces::default(),
                 ended: Arc::default(),
             },
+            archive: Arc::default(),
+            drills: RunningDrills::default(),
             templates: TemplateBuilding {
                 builds: Arc::new(builds),
                 images: Arc::new(ImageClient::new(ImageSettings::default(), scope.clone())),
@@ -247,6 +256,7 @@ impl Control {
                 connections: ServeSettings::default().places(),
                 audit_entries,
                 spans: None,
+                database_proxy: None,
             },
             stripe: None,
             mail: None,
@@ -287,6 +297,22 @@ impl Control {
         let listener = self.clone();
         self.scope.start("host events", async move { loops::listen(listener, events, unreconciled).await });
         Ok(())
+    }
+
+    /// Sets the archive of databases, or that there is none, and starts to look after databases.
+    /// Restores wait for it.
+    pub fn with_database_archive(self, archive: Option<Archive>) -> Self {
+        let has_archive = archive.is_some();
+        if self.archive.set(archive).is_err() {
+            tracing::error!("the archive of databases was set twice");
+        }
+        if self.host.is_here() {
+            self.scope.start("look after databases", self.clone().care_for_databases());
+            if has_archive {
+                self.scope.start("follow the archive", self.clone().follow_archive());
+            }
+        }
+        self
     }
 
     /// Starts to deliver events to webhooks. Until this call events stay in the outbox, and
@@ -334,6 +360,12 @@ impl Control {
     /// Records spans of requests. Call it before the first request; the default records none.
     pub fn with_spans(mut self, spans: Option<SpanQueue>) -> Self {
         self.front.spans = spans;
+        self
+    }
+
+    /// Shows the counters of the proxy for PostgreSQL clients in the metrics.
+    pub fn with_database_proxy(mut self, reader: DatabaseProxyReader) -> Self {
+        self.front.database_proxy = Some(reader);
         self
     }
 
@@ -436,6 +468,10 @@ impl ControlPort for Control {
 
     async fn open_broker(&self, database: SandboxId, token: &str) -> Result<DatabaseLogin, Fault> {
         self.broker_login(database, token).await
+    }
+
+    async fn revive_database(&self, database: SandboxId) -> Result<(), Fault> {
+        self.start_database_server(database).await
     }
 }
 

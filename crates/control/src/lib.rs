@@ -5,6 +5,7 @@ mod app;
 mod boots;
 mod build;
 mod control;
+mod database_meters;
 mod door;
 mod events;
 mod hooks;
@@ -28,6 +29,7 @@ pub use app::{
 };
 pub use build::ImageSettings;
 pub use control::{Control, ControlPlace, OpenError};
+pub use database_meters::{DatabaseProxyReader, DatabaseProxyReading};
 pub use dial::{AddressPolicy, TrustRoots};
 pub use hooks::WebhookSettings;
 pub use mail::{MailSettings, reset_link};

@@ -377,6 +377,49 @@ pub const DATABASE_VOLUME: ByteSize = ByteSize::gib(5);
 pub const DATABASE_IDLE_SECONDS: u64 = 300;
 /// Time to make an empty cluster, which happens once for each template.
 pub const DATABASE_INIT_MAX: Duration = Duration::from_secs(300);
+/// Time to start a server that may have to recover, and to stop one.
+pub const DATABASE_START_MAX: Duration = Duration::from_secs(600);
+/// Time to restore a database from its archive.
+pub const DATABASE_RESTORE_MAX: Duration = Duration::from_secs(6 * 3600);
+/// Time to check a restored database.
+pub const DATABASE_CHECK_MAX: Duration = Duration::from_secs(3600);
+/// Time to take a base backup.
+pub const DATABASE_BACKUP_MAX: Duration = Duration::from_secs(6 * 3600);
+/// Age of the newest base backup at which another one is taken.
+pub const DATABASE_BACKUP_AGE: Duration = Duration::from_secs(24 * 3600);
+/// Time after which a backup that failed is tried again, and how many run at once.
+pub const DATABASE_BACKUP_RETRY: Duration = Duration::from_secs(15 * 60);
+pub const DATABASE_BACKUPS_AT_ONCE: usize = 2;
+/// How long work waits for the archive right after the server's start.
+pub const DATABASE_ARCHIVE_SET_MAX: Duration = Duration::from_secs(10);
+/// Time to compare two schemas line by line; after it the diff is coarser.
+pub const DATABASE_DIFF_MAX: Duration = Duration::from_secs(2);
+/// Base backups that are kept at least, and for how long all of them are kept.
+pub const DATABASE_BACKUPS_MIN: usize = 2;
+pub const DATABASE_BACKUPS_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How long ago the time of a clone must be: what happened later may not be archived yet.
+pub const DATABASE_CLONE_DELAY: Duration = Duration::from_secs(120);
+/// How long a clone of the latest state waits for the last of the log.
+pub const DATABASE_ARCHIVE_WAIT: Duration = Duration::from_secs(30);
+/// Pause between looks at databases: dead ones, full volumes, backups that are due.
+pub const DATABASE_LOOK_PAUSE: Duration = Duration::from_secs(15);
+/// Databases that are looked at at the same time.
+pub const DATABASE_LOOKS_AT_ONCE: usize = 8;
+/// Restore drills that run at the same time: nobody pays for their machines.
+pub const DATABASE_DRILLS_AT_ONCE: usize = 2;
+/// What an errand may take beyond its time, before its connection is given up.
+pub const DATABASE_ERRAND_GRACE: Duration = Duration::from_secs(30);
+/// Least time between two looks at the volume of one database.
+pub const DATABASE_VOLUME_LOOK: Duration = Duration::from_secs(60);
+/// Percent of a volume at which it grows, and the most that it grows to.
+pub const DATABASE_VOLUME_FULL_PERCENT: u64 = 80;
+pub const DATABASE_VOLUME_MAX: ByteSize = ByteSize::gib(100);
+/// Space of the host that growing databases leave to others.
+pub const DATABASE_HOST_FREE: ByteSize = ByteSize::gib(10);
+/// How often users are told that a volume is nearly full and cannot grow.
+pub const DATABASE_FULL_TOLD: Duration = Duration::from_secs(3600);
+/// Restarts of a database that keeps dying, in an hour. After them it stays failed.
+pub const DATABASE_RESTARTS_MAX: usize = 3;
 /// Time for one errand in a database's machine.
 pub const DATABASE_ERRAND_MAX: Duration = Duration::from_secs(60);
 /// Bytes kept of what an errand prints.

@@ -10,6 +10,8 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
+use crate::database_meters::{DatabaseMeters, DatabaseReading};
+
 /// Seconds until a sandbox answers. The smallest are for standby machines, the largest for cold
 /// starts on a slow host.
 const BOOT_BUCKETS: [f64; 10] = [0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
@@ -59,6 +61,7 @@ pub struct Meters {
     bytes: Family<OfLabel, Gauge>,
     resident: Gauge,
     spans: Family<OfLabel, Counter>,
+    databases: DatabaseMeters,
 }
 
 /// Values that are read when the metrics are requested.
@@ -74,6 +77,7 @@ pub struct MeterReading {
     /// Number of spans that the collector took, and of spans that were dropped. None without
     /// collector.
     pub spans: Option<[u64; 2]>,
+    pub databases: DatabaseReading,
 }
 
 impl Default for Meters {
@@ -90,6 +94,7 @@ impl Default for Meters {
             bytes: Family::default(),
             resident: Gauge::default(),
             spans: Family::default(),
+            databases: DatabaseMeters::default(),
             registry: Registry::default(),
         };
         meters.requests.register(&mut registry);
@@ -110,6 +115,7 @@ impl Default for Meters {
         let about = "Resident memory of the server process";
         registry.register_with_unit("process_resident_memory", about, Unit::Bytes, meters.resident.clone());
         registry.register("spans", "Request spans: exported or dropped", meters.spans.clone());
+        meters.databases.register(&mut registry);
         Self { registry, ..meters }
     }
 }
@@ -165,6 +171,7 @@ impl Meters {
             // Counted elsewhere and only copied here.
             self.spans.get_or_create(&OfLabel { of }).inner().store(count, Ordering::Relaxed);
         }
+        self.databases.set(reading.databases);
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)
@@ -175,7 +182,10 @@ impl Meters {
 mod tests {
     use std::time::Duration;
 
+    use pandastack_postgres_archive::ArchiveFigures;
+
     use super::*;
+    use crate::database_meters::DatabaseProxyReading;
 
     #[test]
     fn everything_counted_is_written() {
@@ -196,6 +206,28 @@ mod tests {
             disk_total: 7,
             resident: 8,
             spans: Some([9, 10]),
+            databases: DatabaseReading {
+                statuses: vec![("running", 3)],
+                proxy: DatabaseProxyReading {
+                    active_connections: 4,
+                    held_connections: 1,
+                    total_connections: 11,
+                    wakes: 2,
+                    refused: vec![("plain", 5), ("unknown", 0)],
+                    bytes: [12, 13],
+                    ..DatabaseProxyReading::default()
+                },
+                archive: ArchiveFigures {
+                    spooled: 14,
+                    spooled_bytes: 15,
+                    segments: 16,
+                    failures: 17,
+                    base_failures: 18,
+                    spool_bytes: 19,
+                    behind_seconds: 20,
+                    ..ArchiveFigures::default()
+                },
+            },
         };
         meters.encode(reading("paused")).unwrap();
         let text = meters.encode(reading("running")).unwrap();
@@ -217,6 +249,23 @@ mod tests {
             "pandastack_process_resident_memory_bytes 8",
             "pandastack_spans_total{of=\"exported\"} 9",
             "pandastack_spans_total{of=\"dropped\"} 10",
+            "pandastack_databases{status=\"running\"} 3",
+            "pandastack_dbproxy_active_connections 4",
+            "pandastack_dbproxy_held_connections 1",
+            "pandastack_dbproxy_total_connections_total 11",
+            "pandastack_dbproxy_errors_total 0",
+            "pandastack_dbproxy_catalog_lookup_errors_total 0",
+            "pandastack_dbproxy_failed_handshakes_total 0",
+            "pandastack_dbproxy_wakes_total 2",
+            "pandastack_dbproxy_refused_connections_total{reason=\"plain\"} 5",
+            "pandastack_dbproxy_bytes_total{direction=\"out\"} 13",
+            "pandastack_database_archive_spooled_files_total 14",
+            "pandastack_database_archive_spooled_bytes_total 15",
+            "pandastack_database_archive_uploads_total{result=\"ok\"} 16",
+            "pandastack_database_archive_uploads_total{result=\"error\"} 17",
+            "pandastack_database_archive_base_backups_total{result=\"error\"} 18",
+            "pandastack_database_archive_spool_bytes 19",
+            "pandastack_database_archive_behind_seconds 20",
             "# EOF",
         ] {
             assert!(text.lines().any(|said| said == line), "{line} is not in:\n{text}");

@@ -82,6 +82,11 @@ impl PostgresServer {
         text.parse().expect("this is always a URL")
     }
 
+    /// The port on loopback. Logins need no password.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Ends the server at once, as a crash does, and starts it again on the same port.
     pub fn restart(&mut self) -> io::Result<()> {
         self.end(Signal::SIGQUIT);

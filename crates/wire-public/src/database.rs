@@ -29,6 +29,9 @@ pub struct ManagedDatabase {
     /// The database that this one was branched from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branched_from: Option<String>,
+    /// The database that this one was cloned from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cloned_from: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub always_on: Option<bool>,
     /// Seconds since 1970.
@@ -54,6 +57,16 @@ pub struct ManagedDatabase {
     /// Why it failed, or what it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Whether a restart would bring a newer version of its template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_available: Option<bool>,
+    /// Only if it failed: whether it can be rebuilt from its archive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failover_available: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failover_reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failover_eta_seconds: Option<u64>,
 }
 
 /// The databases of a workspace, without credentials.
@@ -212,8 +225,7 @@ impl CreateDatabase {
     pub fn checked(self) -> Result<DatabaseSpec, Fault> {
         let Self { label, size, always_on, cpu: _, memory_mb: _ } = self;
         let size = size.filter(|size| !size.is_empty()).unwrap_or_else(|| DatabaseSize::Small.as_str().to_owned());
-        let known = DatabaseSize::named(&size)
-            .ok_or_else(|| bad("database.bad_size", format!("size must be 1g, 4g or 16g, not {:?}", short(&size))))?;
+        let known = checked_size(&size)?;
         let sleep = DatabaseSleep::of_always_on(always_on.unwrap_or_default());
         Ok(DatabaseSpec { label: checked_label(label)?, size: known, sleep })
     }
@@ -226,7 +238,12 @@ impl BranchDatabase {
     }
 }
 
-fn checked_label(label: Option<String>) -> Result<Option<String>, Fault> {
+pub(crate) fn checked_size(size: &str) -> Result<DatabaseSize, Fault> {
+    DatabaseSize::named(size)
+        .ok_or_else(|| bad("database.bad_size", format!("size must be 1g, 4g or 16g, not {:?}", short(size))))
+}
+
+pub(crate) fn checked_label(label: Option<String>) -> Result<Option<String>, Fault> {
     let label = label.filter(|label| !label.is_empty());
     match &label {
         Some(text) if text.len() > DATABASE_LABEL_BYTES_MAX || text.contains('\0') => {

@@ -7,6 +7,7 @@ mod build;
 mod build_log;
 mod code;
 mod database;
+mod database_backup;
 mod diff;
 mod egress;
 mod event;
@@ -55,6 +56,10 @@ pub use code::{
 pub use database::{
     BranchDatabase, ChangeDatabase, CreateDatabase, DATABASE_ROLE, DatabaseConnection, DatabaseLogs, DatabaseSize,
     DatabaseSleep, DatabaseSpec, DatabaseStats, DatabaseWake, ManagedDatabase, ManagedDatabaseList, database_status,
+};
+pub use database_backup::{
+    BackupDrill, CloneDatabase, CloneSpec, DatabaseArchive, DatabaseBackup, DatabaseBackups, RestoreWindow, SchemaDiff,
+    VerifyBackup,
 };
 pub use diff::{BranchDiff, FileDiff, RunningProgram};
 pub use egress::{EgressList, SetEgress, egress_list};

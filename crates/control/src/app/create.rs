@@ -59,7 +59,7 @@ impl Control {
 
     /// Makes a sandbox that was committed, or undoes the commit.
     pub(super) async fn bring_up_planned(&self, planned: PlannedSandbox) -> Result<Intent, Fault> {
-        let PlannedSandbox { mut intent, copies } = planned;
+        let PlannedSandbox { mut intent, copies, database: _ } = planned;
         match self.bring_up(&intent).await {
             Ok(seen) => {
                 (intent.size, intent.observed, intent.state) =

@@ -9,23 +9,25 @@ use pandastack_wire_public::ForkSpec;
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::volumes::fresh_volume_ids;
+use super::{databases::branch_row, volumes::fresh_volume_ids};
 use crate::{
     Control,
     events::SandboxEvent,
     limits::{FORK_MAX, START_WAIT_MAX},
     plan,
-    store::{Intent, MachineSize, ResourceKind, StartReport},
+    store::{Intent, MachineSize, ManagedDatabaseRow, ResourceKind, StartReport},
     workspace_events::WorkspaceChange,
 };
 
 /// Whether the children of a fork form a tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub enum ForkGrouping {
     /// The children are independent.
     Loose,
     /// The children share a tree id, by which one of them can be promoted.
     Tree,
+    /// The only child is a branch of a database. Its row is written with that of the sandbox.
+    Branch(Box<ManagedDatabaseRow>),
 }
 
 /// The result of a fork: at least one child runs.
@@ -108,13 +110,16 @@ impl Control {
             volume_ids: (0..wish.count).map(|_| fresh_volume_ids(volume_count)).collect(),
             wish,
             layer: LayerId::random(),
-            tree: (family == ForkGrouping::Tree).then(|| format!("tree_{}", random_hex::<16>())),
+            tree: matches!(family, ForkGrouping::Tree).then(|| format!("tree_{}", random_hex::<16>())),
             created_at_ns: self.clock.now_ns(),
         };
         let mut children = plan::fork(&view, &ask)?;
         let limits = self.admitted_limits(&caller.workspace).await?;
         let owner = self.owner(&caller.workspace).await?;
         children.iter_mut().for_each(|child| child.intent.spec.owner = owner.clone());
+        if let ForkGrouping::Branch(branch) = &family {
+            children.iter_mut().for_each(|child| child.database = Some(branch_row(branch, &child.intent)));
+        }
         let ids: Vec<_> = children.iter().map(|child| child.intent.id.to_string()).collect();
         self.note_made(caller, ResourceKind::Sandbox, &ids).await?;
         self.commit(caller, &children, &limits).await?;

@@ -18,14 +18,10 @@ impl Control {
 
     /// Checks that the sandbox exists, in any workspace: its preview name alone gives access.
     pub(crate) async fn reachable_by_anyone(&self, id: SandboxId) -> Result<(), Fault> {
-        let state = self.store.any_state(id).await?;
+        let state = self.store.public_state(id).await?;
         if state == Some(SandboxState::Asleep)
             && let Some((workspace, _)) = self.store.owner(id).await?
         {
-            // Only its own clients wake a database.
-            if self.store.any_database(id).await?.is_some() {
-                return Err(Fault::no_sandbox());
-            }
             self.check_wake(&workspace, id).await?;
         }
         usable(state)

@@ -73,6 +73,16 @@ impl Control {
         }
     }
 
+    /// Changes the idle limit of a machine that may be dead. The host gets it later if it does not
+    /// take it now.
+    pub(super) async fn keep_idle_limit(&self, id: SandboxId, limit: IdleLimit, is_live: bool) -> Result<(), Fault> {
+        if is_live {
+            return self.change_idle_limit(id, limit).await.map(drop);
+        }
+        let _lock = self.locks.terms.lock(id).await;
+        Ok(self.store.set_idle_limit(id, StoredLimit { limit, promoted: None }).await?)
+    }
+
     /// Applies every term that the host may not have yet. A failed one is tried again at the next
     /// comparison.
     pub(crate) async fn reapply_terms(&self) -> Result<(), StoreError> {

@@ -20,6 +20,14 @@ pub struct VolumeStatus {
     pub seen: Option<VolumeView>,
 }
 
+/// What limits the growth of a volume, besides the workspace's share of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GrowthLimits {
+    OfPlan,
+    /// The caller has a limit of its own.
+    None,
+}
+
 impl Control {
     /// Makes an empty volume.
     pub(crate) async fn make_volume(
@@ -173,16 +181,27 @@ impl Control {
     /// Grows a volume, even while it is in use.
     pub(crate) async fn grow_volume(&self, caller: &Caller, name: &str, size: ByteSize) -> Result<VolumeStatus, Fault> {
         self.need_host()?;
-        let mut volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
+        let volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
         if size < volume.size {
             let text = format!("volume {name} has {} and cannot shrink; create a smaller volume instead", volume.size);
             return Err(Fault::new(FaultKind::Caller, "volume.shrink", text));
         }
+        self.grow_to_the_end(volume, size, GrowthLimits::OfPlan).await
+    }
+
+    pub(super) async fn grow_to_the_end(
+        &self,
+        mut volume: VolumeRow,
+        size: ByteSize,
+        limits: GrowthLimits,
+    ) -> Result<VolumeStatus, Fault> {
         let control = self.clone();
         let work = async move {
             {
                 let _gate = control.locks.volumes.lock().await;
-                control.check_volume(&volume.workspace, (Some(volume.size), size)).await?;
+                if limits == GrowthLimits::OfPlan {
+                    control.check_volume(&volume.workspace, (Some(volume.size), size)).await?;
+                }
                 control.admit_bytes(&volume.workspace, ByteSize::new(size.get() - volume.size.get())).await?;
                 // Counted from now on: others need not wait until the guest has answered.
                 control.store.reserve_volume(volume.id, (volume.size, size)).await?;
@@ -220,6 +239,10 @@ impl Control {
     pub(crate) async fn delete_volume(&self, caller: &Caller, name: &str) -> Result<(), Fault> {
         self.need_host()?;
         let volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
+        // Its machine may be gone for a moment, and then nothing else would refuse.
+        if let Some(owner) = volume.sandbox {
+            self.refuse_database(caller, owner).await?;
+        }
         let control = self.clone();
         let work = async move {
             control.store.hide_volume(volume.id).await?;

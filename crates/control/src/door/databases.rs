@@ -9,8 +9,9 @@ use axum::{
 use pandastack_door::http::{Answer, Refused, SandboxPath, optional_json_body, public_base, query_value};
 use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_wire_public::{
-    BranchDatabase, ChangeDatabase, CreateDatabase, DATABASE_ROLE, DatabaseConnection, DatabaseLogs, DatabaseSleep,
-    DatabaseStats, DatabaseWake, ManagedDatabase, ManagedDatabaseList, database_status,
+    BackupDrill, BranchDatabase, ChangeDatabase, CloneDatabase, CreateDatabase, DATABASE_ROLE, DatabaseBackup,
+    DatabaseBackups, DatabaseConnection, DatabaseLogs, DatabaseSleep, DatabaseStats, DatabaseWake, ManagedDatabase,
+    ManagedDatabaseList, SchemaDiff, VerifyBackup, database_status,
 };
 
 use super::caller::Authenticated;
@@ -20,6 +21,9 @@ use crate::{
     limits::{DATABASE_LOG_LINES, DATABASE_LOG_LINES_DEFAULT},
     settings::DatabaseAddresses,
 };
+
+/// What clients are told of the time that a rebuild takes. Large databases take longer.
+const FAILOVER_ETA_SECONDS: u64 = 180;
 
 /// The `{id}` of a route. Text that is not an id is answered like an unknown database.
 pub struct DatabasePath(SandboxId);
@@ -144,6 +148,93 @@ pub async fn branch(
     Ok((StatusCode::ACCEPTED, Json(Renderer::new(&control, (&headers, &uri)).whole(view))))
 }
 
+/// Makes a branch what its parent is now.
+pub async fn reset(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    (headers, uri): (HeaderMap, Uri),
+    DatabasePath(id): DatabasePath,
+) -> Answer<(StatusCode, Json<ManagedDatabase>)> {
+    let view = control.reset_branch(&caller, id).await?;
+    Ok((StatusCode::ACCEPTED, Json(Renderer::new(&control, (&headers, &uri)).whole(view))))
+}
+
+/// Restarts a database on the newest version of its template.
+pub async fn restart(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    (headers, uri): (HeaderMap, Uri),
+    DatabasePath(id): DatabasePath,
+) -> Answer<(StatusCode, Json<ManagedDatabase>)> {
+    let view = control.restart_database(&caller, id).await?;
+    Ok((StatusCode::ACCEPTED, Json(Renderer::new(&control, (&headers, &uri)).whole(view))))
+}
+
+/// Rebuilds a failed database from its archive.
+pub async fn failover(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    (headers, uri): (HeaderMap, Uri),
+    DatabasePath(id): DatabasePath,
+) -> Answer<Json<ManagedDatabase>> {
+    let view = control.fail_over_database(&caller, id).await?;
+    Ok(Json(Renderer::new(&control, (&headers, &uri)).whole(view)))
+}
+
+/// Clones a database as it was at a time.
+pub async fn clone(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    (headers, uri): (HeaderMap, Uri),
+    DatabasePath(id): DatabasePath,
+    body: Body,
+) -> Answer<(StatusCode, Json<ManagedDatabase>)> {
+    let spec = optional_json_body::<CloneDatabase>(body).await?.checked()?;
+    let made = control.clone_database(&caller, id, spec).await?;
+    Ok((StatusCode::ACCEPTED, Json(Renderer::new(&control, (&headers, &uri)).whole(made))))
+}
+
+/// Compares the schemas of two databases.
+pub async fn diff(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+    DatabasePath(id): DatabasePath,
+) -> Answer<Json<SchemaDiff>> {
+    let other = query_value(&uri, "to").filter(|to| !to.is_empty());
+    let other = other.map(|to| to.parse::<SandboxId>().map_err(|_| no_database())).transpose()?;
+    Ok(Json(control.compare_schemas(&caller, id, other).await?))
+}
+
+/// Shows what a database could be restored from.
+pub async fn backups(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    DatabasePath(id): DatabasePath,
+) -> Answer<Json<DatabaseBackups>> {
+    Ok(Json(control.database_backups(&caller, id).await?))
+}
+
+/// Takes a base backup.
+pub async fn back_up(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    DatabasePath(id): DatabasePath,
+) -> Answer<(StatusCode, Json<DatabaseBackup>)> {
+    Ok((StatusCode::CREATED, Json(control.back_up_database(&caller, id).await?)))
+}
+
+/// Starts a restore drill.
+pub async fn verify_backup(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    DatabasePath(id): DatabasePath,
+    body: Body,
+) -> Answer<(StatusCode, Json<BackupDrill>)> {
+    let target_ns = optional_json_body::<VerifyBackup>(body).await?.checked()?;
+    Ok((StatusCode::ACCEPTED, Json(control.begin_drill(&caller, id, target_ns).await?)))
+}
+
 /// Measures a running database.
 pub async fn stats(
     State(control): State<Control>,
@@ -181,7 +272,7 @@ impl Renderer {
     /// Renders a database. Its credentials stay valid while it sleeps.
     fn whole(&self, view: DatabaseView) -> ManagedDatabase {
         let shown = self.without_login(&view);
-        let Some(login) = view.row.login else { return shown };
+        let Some(login) = view.row.login().filter(|_| !view.row.loses_login()) else { return shown };
         let id = view.row.id;
         let (host, port) = (format!("{id}{}", self.addresses.suffix), self.addresses.port);
         let (password, token) = (login.password.reveal().clone(), login.broker_token.reveal().clone());
@@ -199,7 +290,7 @@ impl Renderer {
     }
 
     fn without_login(&self, view: &DatabaseView) -> ManagedDatabase {
-        let DatabaseView { row, state } = view;
+        let DatabaseView { row, state, is_outdated, failover } = view;
         let (status, error) = status_of(view);
         ManagedDatabase {
             id: row.id.to_string(),
@@ -209,9 +300,17 @@ impl Renderer {
             size: Some(row.size.as_str().to_owned()),
             sandbox_id: state.as_ref().map(|_| row.id.to_string()),
             branched_from: row.branched_from.map(|from| from.to_string()),
+            cloned_from: row.cloned_from.map(|from| from.to_string()),
             always_on: Some(row.sleep.is_never()),
             created_at: Some(row.created_at_ns / 1_000_000_000),
             error,
+            update_available: *is_outdated,
+            failover_available: failover.as_ref().map(Result::is_ok),
+            failover_reason: failover.as_ref().map(|plan| match plan {
+                Ok(base) => format!("it can be rebuilt from {base} and the log since then"),
+                Err(reason) => reason.clone(),
+            }),
+            failover_eta_seconds: failover.as_ref().filter(|plan| plan.is_ok()).map(|_| FAILOVER_ETA_SECONDS),
             ..ManagedDatabase::default()
         }
     }
@@ -220,10 +319,13 @@ impl Renderer {
 /// Returns the status, and the reason if it is not the usual one. A database is never shown as
 /// running before it has credentials.
 fn status_of(view: &DatabaseView) -> (&'static str, Option<String>) {
+    if view.row.repair.is_some() {
+        return ("provisioning", Some("the database is being restarted".to_owned()));
+    }
     if let Some(error) = &view.row.error {
         return ("failed", Some(error.clone()));
     }
-    match (&view.state, &view.row.login) {
+    match (&view.state, view.row.login()) {
         (Some(SandboxState::Failed { reason }), _) => ("failed", Some(reason.clone())),
         (Some(state), Some(_)) => (database_status(state), None),
         (None, Some(_)) => ("failed", Some("the database's machine is gone".to_owned())),

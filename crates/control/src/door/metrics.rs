@@ -17,6 +17,7 @@ use pandastack_wire_public::{MachineMetrics, MetricSeries, NO_MACHINE, rfc3339};
 use super::caller::Authenticated;
 use crate::{
     Control,
+    database_meters::DatabaseReading,
     limits::{HEALTH_MAX, SERIES_SPAN_MAX},
     meters::{MeterReading, Meters},
     series::{Points, SeriesRange, UsageBaseline},
@@ -77,6 +78,12 @@ pub async fn prometheus(State(control): State<Control>) -> Answer<Response> {
     let status = tokio::time::timeout(HEALTH_MAX, control.host.status()).await.map_err(late)?;
     let counted = tokio::time::timeout(HEALTH_MAX, control.store.count_by_status()).await.map_err(late)?;
     let sandboxes = counted.map_err(Fault::from)?;
+    let counted = tokio::time::timeout(HEALTH_MAX, control.store.count_databases()).await.map_err(late)?;
+    let databases = DatabaseReading {
+        statuses: counted.map_err(Fault::from)?,
+        proxy: control.front.database_proxy.as_ref().map(|read| read()).unwrap_or_default(),
+        archive: control.archive().map(|archive| archive.figures()).unwrap_or_default(),
+    };
     let serving = sandboxes.iter().filter(|(state, _)| matches!(state.as_str(), "running" | "paused"));
     let machines = [serving.map(|(_, count)| count).sum(), status.standby as u64, status.blanks as u64];
     let reading = MeterReading {
@@ -86,6 +93,7 @@ pub async fn prometheus(State(control): State<Control>) -> Answer<Response> {
         disk_free: status.disk_free.get(),
         disk_total: status.disk_total.get(),
         resident: status.resident.get(),
+        databases,
         spans: control.front.spans.as_ref().map(|spans| [spans.counts().exported(), spans.counts().dropped()]),
     };
     let text = control.usage.meters.encode(reading).map_err(Fault::bug)?;

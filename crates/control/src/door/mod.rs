@@ -152,6 +152,13 @@ fn database_routes(routes: Routes<Control>) -> Routes<Control> {
         .route("/v1/databases/{id}/wake", post(databases::wake))
         .route("/v1/databases/{id}/reset-credentials", post(databases::reset_credentials))
         .route("/v1/databases/{id}/branches", post(databases::branch))
+        .route("/v1/databases/{id}/reset", post(databases::reset))
+        .route("/v1/databases/{id}/diff", get(databases::diff))
+        .route("/v1/databases/{id}/restart", post(databases::restart))
+        .route("/v1/databases/{id}/clone", post(databases::clone))
+        .route("/v1/databases/{id}/failover", post(databases::failover))
+        .route("/v1/databases/{id}/backups", get(databases::backups).post(databases::back_up))
+        .route("/v1/databases/{id}/verify-backup", post(databases::verify_backup))
         .route("/v1/databases/{id}/stats", get(databases::stats))
         .route("/v1/databases/{id}/logs", get(databases::logs))
 }

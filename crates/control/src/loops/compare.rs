@@ -76,6 +76,12 @@ pub async fn catch_up(control: &Control) -> Result<(), StoreError> {
     for (id, state) in rows {
         match (state, seen.get(&id)) {
             (SandboxState::Creating | SandboxState::Failed { .. }, None) => {}
+            // A database may be getting another machine. Its data must not go with the old one.
+            (state, None) if state != SandboxState::Stopping && control.store.any_database(id).await?.is_some() => {
+                if control.host.observe(id).await.is_none() {
+                    control.store.mark_failed(id, GONE, control.clock.now_ns()).await?;
+                }
+            }
             (_, None) => delete_sandbox(control, id, None).await?,
             (_, Some(view)) => write_state(control, view, &view.state).await?,
         }

@@ -73,6 +73,9 @@ async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
             control.tell(id, EventKind::EgressDenied, json!({ "target": target })).await
         }
         HostEvent::Removed { id, why, cause: _ } => {
+            if is_rebuilt(control, id).await? {
+                return Ok(());
+            }
             tracing::info!(sandbox = %id, ?why, "sandbox removed");
             let reason = match why {
                 RemovedBy::Request => "request",
@@ -81,6 +84,15 @@ async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
             delete_sandbox(control, id, Some(reason)).await
         }
     }
+}
+
+/// Whether only the machine was removed: a database gets another one. What is really deleted says
+/// so first.
+async fn is_rebuilt(control: &Control, id: SandboxId) -> Result<bool, StoreError> {
+    if control.store.any_database(id).await?.is_none() {
+        return Ok(false);
+    }
+    Ok(!matches!(control.store.any_state(id).await?, None | Some(SandboxState::Stopping)))
 }
 
 async fn look(control: &Control, reconcile: ReconcileRequest) -> Result<(), StoreError> {

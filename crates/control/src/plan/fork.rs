@@ -51,7 +51,7 @@ pub fn fork(view: &ForkState, ask: &ForkPlanRequest) -> Result<Vec<PlannedSandbo
     let child = |(index, id): (usize, &SandboxId)| {
         let volumes = child_volumes(view, ask, index)?;
         let copies = volumes.copies.clone();
-        Ok(PlannedSandbox { intent: one(view, ask, index, *id, volumes), copies })
+        Ok(PlannedSandbox { intent: one(view, ask, index, *id, volumes), copies, database: None })
     };
     ask.ids.iter().enumerate().map(child).collect()
 }
@@ -257,7 +257,7 @@ mod tests {
         parent.spec.volumes = vec![mount("/mnt/r", VolumeAccess::ReadOnly), mount("/mnt/w", VolumeAccess::ReadWrite)];
         parent.volume_names = vec!["r".into(), "w".into()];
         let children = plan_all(&parent, 2, None, 0).unwrap();
-        for PlannedSandbox { intent, copies } in &children {
+        for PlannedSandbox { intent, copies, .. } in &children {
             let [read, written] = &intent.spec.volumes[..] else { panic!("{:?}", intent.spec.volumes) };
             assert_eq!(read, &parent.spec.volumes[0]);
             assert_eq!((written.path.as_str(), written.access), ("/mnt/w", VolumeAccess::ReadWrite));

@@ -6,7 +6,7 @@ mod fork;
 mod place;
 mod retry;
 
-pub use copies::source_name;
+pub use copies::{CopiedMount, source_name};
 pub use family::family;
 pub use fork::{ForkPlanRequest, ForkState, fork};
 pub use place::{PlacementRequest, PlacementState, full, place};

@@ -97,7 +97,7 @@ pub fn place(view: &PlacementState, ask: PlacementRequest) -> Result<PlannedSand
         state: SandboxState::Creating,
         observed: StartReport::default(),
     };
-    Ok(PlannedSandbox { intent, copies })
+    Ok(PlannedSandbox { intent, copies, database: None })
 }
 
 /// The fault of a workspace that reached its limit of sandboxes.
@@ -229,7 +229,7 @@ mod tests {
         };
         let view = PlacementState { snapshot: Some(snapshot.clone()), ..view(0) };
         let planned = place(&view, ask(json!({"template": "base", "from_snapshot": "s"}))).unwrap();
-        let PlannedSandbox { intent, copies } = planned;
+        let PlannedSandbox { intent, copies, .. } = planned;
         assert_eq!((intent.spec.volumes[0].volume, intent.spec.volumes[0].path.as_str()), (copies[0].id, "/data"));
         assert_eq!((&intent.volume_names[0], copies[0].sandbox), (&copies[0].name, Some(intent.id)));
         assert_eq!((intent.size, intent.spec.origin), (snapshot.size, SandboxOrigin::Layer(snapshot.layer)));

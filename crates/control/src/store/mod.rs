@@ -38,7 +38,7 @@ pub use attempts::{EndedServer, ResourceKind};
 pub use billing::{BillingAccount, StoredBudget, StripeEventEffect, WorkspaceHold};
 pub use builds::{BuildAdded, BuildResource, BuildRow, BuildStatus};
 pub use chain::{ChainLink, ChainedEntry};
-pub use databases::{DatabaseCredentials, GoldenRow, ManagedDatabaseRow};
+pub use databases::{DatabaseCredentials, DatabaseRepair, GoldenRow, ManagedDatabaseRow};
 pub use deliveries::{DeliveryFilter, DeliveryRow, DeliveryStage, TryEffect, TryRow};
 pub use intent::{IdleLimit, Intent, Lineage, MachineSize, StartReport};
 pub use invites::{InviteAccepted, InviteAdded, InviteRow};

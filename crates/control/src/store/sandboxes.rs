@@ -6,7 +6,7 @@ use pandastack_model::{SandboxId, SandboxOrigin, SandboxSpec, SandboxState};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
 
 use super::{
-    Intent, Lineage, Store, StoreError, VolumeRow, failed, from_sql,
+    Intent, Lineage, ManagedDatabaseRow, Store, StoreError, VolumeRow, databases, failed, from_sql,
     intent::{column, egress_to_sql, map_to_sql, read_id, read_intent, read_state, volumes_to_sql},
     quotas::{MIB_PER_GIB, count_creates, usage},
     to_sql,
@@ -16,11 +16,14 @@ use super::{
 
 const GIB: u64 = 1 << 30;
 
-/// A sandbox to be made, and the volumes that are copied for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A sandbox to be made, and what is recorded with it.
+#[derive(Clone, Debug)]
 pub struct PlannedSandbox {
     pub intent: Intent,
+    /// The volumes that are copied or made for it.
     pub copies: Vec<VolumeRow>,
+    /// The database that it is the machine of, if that has no row yet.
+    pub database: Option<Box<ManagedDatabaseRow>>,
 }
 
 /// Whether rows were written.
@@ -78,7 +81,7 @@ impl Store {
             Err(refusal) => return Ok(SandboxesAdded::Refused(refusal)),
         }
         count_creates(&mut tx, &first.workspace, planned.len() as u64, first.created_at_ns).await?;
-        for PlannedSandbox { intent, copies } in planned {
+        for PlannedSandbox { intent, copies, database } in planned {
             insert(intent).execute(&mut tx).await.map_err(failed("commit a sandbox"))?;
             let subject = ("sandbox", intent.id.to_string());
             add_subject(&mut tx, subject, (caller, intent.spec.template.as_str()), intent.created_at_ns).await?;
@@ -86,6 +89,9 @@ impl Store {
                 if !add_copy(&mut tx, caller, copy).await? {
                     return Ok(SandboxesAdded::NameTaken(copy.name.clone()));
                 }
+            }
+            if let Some(database) = database {
+                databases::insert(database).execute(&mut tx).await.map_err(failed("record a database"))?;
             }
         }
         tx.commit().await.map_err(failed("commit sandboxes"))?;
@@ -121,6 +127,19 @@ impl Store {
             .fetch_optional(&self.database)
             .await
             .map_err(failed("find any sandbox's state"))?;
+        row.as_ref().map(read_state).transpose()
+    }
+
+    /// Finds the state of a sandbox that anyone may reach by its name. The machine of a database is
+    /// no such sandbox: only clients of the database reach it.
+    pub async fn public_state(&self, id: SandboxId) -> Result<Option<SandboxState>, StoreError> {
+        let sql = "SELECT id, status, status_reason FROM sandbox WHERE id = ?
+                   AND NOT EXISTS (SELECT 1 FROM managed_database WHERE managed_database.id = sandbox.id)";
+        let row = query(sql)
+            .bind(id.to_string())
+            .fetch_optional(&self.database)
+            .await
+            .map_err(failed("find a public sandbox's state"))?;
         row.as_ref().map(read_state).transpose()
     }
 

@@ -22,5 +22,7 @@ pub const SCHEMA: Schema = Schema {
         include_str!("0015_attempt_servers.sql"),
         include_str!("0016_copied_volumes.sql"),
         include_str!("0017_databases.sql"),
+        include_str!("0018_database_life.sql"),
+        include_str!("0019_database_safety.sql"),
     ],
 };

@@ -7,7 +7,7 @@ use pandastack_wire_fleet::{SandboxView, WorkspaceId};
 
 use super::{
     MachineSize, StartReport, Store, StoreError,
-    databases::drop_database,
+    databases::{drop_branch, drop_database},
     failed,
     intent::{column, read_observed, read_state},
     outbox::{EndEvent, PendingEvents, announce, announce_end},
@@ -151,6 +151,7 @@ impl Store {
             .map_err(failed("delete a sandbox's row"))?;
         drop_subject(&mut tx, &id.to_string()).await?;
         hide_copies(&mut tx, id).await?;
+        drop_branch(&mut tx, id).await?;
         tx.commit().await.map_err(failed("commit a forgotten sandbox"))
     }
 

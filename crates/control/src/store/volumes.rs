@@ -2,12 +2,12 @@
 //! it.
 
 use pandastack_database::{DatabaseRow, Transaction, WriteLock, query, query_scalar};
-use pandastack_model::{ByteSize, SandboxId, VolumeId};
+use pandastack_model::{ByteSize, SandboxId, SandboxOrigin, VolumeId};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
 
 use super::{
-    Store, StoreError, failed, from_sql,
-    intent::{column, read_intent},
+    Intent, Store, StoreError, failed, from_sql,
+    intent::{column, read_intent, volumes_to_sql},
     to_sql,
     usage::{add_subject, end_subject, note_volume_size},
 };
@@ -292,6 +292,63 @@ pub(super) async fn hide_copies(tx: &mut Transaction, sandbox: SandboxId) -> Res
         .await
         .map(drop)
         .map_err(failed("mark the volumes of a sandbox as deleting"))
+}
+
+impl Store {
+    /// Records that a sandbox gets another machine, with another volume if one is given. Its row
+    /// says `failed` until the machine runs. Returns false if the sandbox is gone.
+    pub async fn begin_rebuild(
+        &self,
+        caller: &Caller,
+        intent: &Intent,
+        volume: Option<&VolumeRow>,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.begin_for(intent.id, "begin a rebuild").await?;
+        let layer = match intent.spec.origin {
+            SandboxOrigin::Template => None,
+            SandboxOrigin::Layer(layer) => Some(layer.to_string()),
+        };
+        let sql = "UPDATE sandbox SET status = 'failed', status_reason = 'its machine is being replaced',
+                       generation = ?, origin_layer = ?, volumes = ? WHERE id = ? AND status <> 'stopping'";
+        let done = query(sql)
+            .bind(to_sql(intent.generation))
+            .bind(layer)
+            .bind(volumes_to_sql(intent))
+            .bind(intent.id.to_string())
+            .execute(&mut tx)
+            .await
+            .map_err(failed("record a rebuild"))?;
+        if done == 0 {
+            return Ok(false);
+        }
+        if let Some(volume) = volume
+            && !add_copy(&mut tx, caller, volume).await?
+        {
+            return Ok(false);
+        }
+        tx.commit().await.map_err(failed("commit a rebuild"))?;
+        Ok(true)
+    }
+
+    /// Lists the volumes that were made for a sandbox and have content, oldest first.
+    pub async fn ready_copies_of(&self, sandbox: SandboxId) -> Result<Vec<VolumeRow>, StoreError> {
+        let rows = query("SELECT * FROM volume WHERE sandbox_id = ? AND status = 'ready' ORDER BY created_at, id")
+            .bind(sandbox.to_string())
+            .fetch_all(&self.database)
+            .await
+            .map_err(failed("list the volumes of a sandbox"))?;
+        rows.iter().map(read).collect()
+    }
+
+    /// Lists the volumes that were made for a sandbox.
+    pub async fn copies_of(&self, sandbox: SandboxId) -> Result<Vec<VolumeRow>, StoreError> {
+        let rows = query("SELECT * FROM volume WHERE sandbox_id = ?")
+            .bind(sandbox.to_string())
+            .fetch_all(&self.database)
+            .await
+            .map_err(failed("list the volumes of a sandbox"))?;
+        rows.iter().map(read).collect()
+    }
 }
 
 fn read(row: &DatabaseRow) -> Result<VolumeRow, StoreError> {

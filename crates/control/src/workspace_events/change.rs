@@ -75,6 +75,12 @@ fn status_after(kind: EventKind) -> Option<&'static str> {
         | EventKind::TreePromoted
         | EventKind::EgressDenied
         | EventKind::BudgetAlert
-        | EventKind::BudgetUsedUp => None,
+        | EventKind::BudgetUsedUp
+        | EventKind::DatabaseRestarted
+        | EventKind::DatabaseGrown
+        | EventKind::DatabaseNotGrown
+        | EventKind::DatabaseBackupFailed
+        | EventKind::DatabaseArchiveFailing
+        | EventKind::DatabaseArchiveRecovered => None,
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{ControlPort, ExecEvent, Program, stub::stub_template};
+use pandastack_wire_fleet::{ControlPort, ExecEvent, Program, TemplateView, stub::stub_template};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -103,6 +103,50 @@ async fn a_database_starts_from_a_golden_layer_that_is_made_once() {
 }
 
 #[tokio::test]
+async fn a_size_is_the_template_of_its_machines_and_stays() {
+    let rig = Rig::start().await;
+    let tool = PlayedTool::start(&rig);
+    let (status, refused) = rig.send(Method::POST, "/v1/databases", json!({"size": "4g"})).await;
+    assert_eq!((status, &refused["code"]), (503, &json!("database.no_template")));
+    let said = refused["error"].as_str().unwrap();
+    assert!(said.contains("(it has 1g)") && said.ends_with("pandastack template bake postgres-16-4g"), "{said}");
+    assert_eq!(rig.get("/v1/databases").await.1["count"], 0, "a refusal leaves nothing");
+
+    let baked = TemplateView { layer: "lyr_4g".into(), memory_mib: 4096, ..stub_template("postgres-16-4g") };
+    rig.host.templates.lock().unwrap().push(baked);
+    let template_of = |database: &Value| {
+        let id = database["id"].as_str().unwrap().parse().unwrap();
+        rig.host.ensured.lock().unwrap()[&id].spec.template.to_string()
+    };
+    let large = becomes(&rig, &create(&rig, json!({"size": "4g", "cpu": 9, "memory_mb": 9})).await, "running").await;
+    let small = becomes(&rig, &create(&rig, json!({"size": ""})).await, "running").await;
+    assert_eq!(tool.verbs(), ["init", "credentials", "init", "credentials"], "each size has a golden layer");
+    becomes(&rig, &create(&rig, json!({"size": "4g"})).await, "running").await;
+    assert_eq!(tool.verbs().len(), 5, "and keeps it while others are made");
+    let (_, branch) = rig.send(Method::POST, &format!("{}/branches", path(&large)), json!({})).await;
+    let branch = becomes(&rig, &branch, "running").await;
+    for (database, size, template) in
+        [(&large, "4g", "postgres-16-4g"), (&branch, "4g", "postgres-16-4g"), (&small, "1g", "postgres-16")]
+    {
+        assert_eq!((&database["size"], &database["template"]), (&json!(size), &json!(template)));
+        assert_eq!(template_of(database), template);
+        let (status, again) = rig.post(&format!("{}/restart", path(database))).await;
+        assert!(status < 300, "{again}");
+        let again = becomes(&rig, database, "running").await;
+        assert_eq!((&again["size"], &again["update_available"]), (&json!(size), &json!(false)));
+        assert_eq!(template_of(database), template, "a restart keeps the size");
+    }
+    let (status, refused) = rig.send(Method::POST, &format!("{}/clone", path(&small)), json!({"size": "2g"})).await;
+    assert_eq!((status, &refused["code"]), (400, &json!("database.bad_size")));
+    let text = rig.call(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
+    assert!(text.lines().any(|line| line == "pandastack_databases{status=\"running\"} 4"), "{text}");
+    let (_, listed) = rig.get("/v1/databases").await;
+    let sizes: Vec<&str> =
+        listed["items"].as_array().unwrap().iter().map(|one| one["size"].as_str().unwrap()).collect();
+    assert_eq!(sizes, ["4g", "4g", "1g", "4g"]);
+}
+
+#[tokio::test]
 async fn bad_requests_are_refused_and_strangers_see_nothing() {
     let rig = Rig::start().await;
     let (status, refused) = rig.send(Method::POST, "/v1/databases", json!({})).await;
@@ -128,6 +172,14 @@ async fn bad_requests_are_refused_and_strangers_see_nothing() {
         (Method::POST, "/branches"),
         (Method::GET, "/stats"),
         (Method::GET, "/logs"),
+        (Method::GET, "/backups"),
+        (Method::POST, "/backups"),
+        (Method::POST, "/verify-backup"),
+        (Method::POST, "/clone"),
+        (Method::POST, "/failover"),
+        (Method::POST, "/restart"),
+        (Method::POST, "/reset"),
+        (Method::GET, "/diff"),
     ] {
         let theirs = rig.http.request(method.clone(), format!("{}{}{end}", rig.url, path(&database)));
         let (status, refused) = answer(theirs.bearer_auth(OTHER_KEY)).await;
@@ -255,7 +307,7 @@ async fn a_template_that_is_baked_again_gets_a_golden_layer_of_its_own() {
 }
 
 #[tokio::test]
-async fn new_credentials_replace_the_old_ones_or_nothing_changes() {
+async fn new_credentials_that_nobody_can_use_are_taken_back() {
     let rig = Rig::start().await;
     let tool = PlayedTool::start(&rig);
     let database = becomes(&rig, &create(&rig, json!({})).await, "running").await;
@@ -264,10 +316,18 @@ async fn new_credentials_replace_the_old_ones_or_nothing_changes() {
     assert_eq!(rig.post(&reset).await.0, 502);
     assert_eq!(rig.get(&path(&database)).await.1["password"], database["password"]);
     *tool.failing.lock().unwrap() = None;
-    let (status, renewed) = rig.post(&reset).await;
-    assert_eq!(status, 200, "{renewed}");
-    assert_ne!(renewed["password"], database["password"]);
-    assert_ne!(renewed["broker_token"], database["broker_token"]);
+    // The machine of this test has the tool, but no server to log in to.
+    let before = tool.verbs().len();
+    let (status, refused) = rig.post(&reset).await;
+    assert_eq!((status, &refused["code"]), (502, &json!("database.no_login")), "{refused}");
+    assert_eq!(tool.verbs()[before..], ["credentials", "credentials"], "the new one, then the old one");
+    assert_eq!(rig.get(&path(&database)).await.1["password"], database["password"]);
+    let sleeper = database["id"].as_str().unwrap();
+    assert_eq!(rig.post(&format!("/v1/sandboxes/{sleeper}/hibernate")).await.0, 200);
+    let (status, refused) = rig.post(&reset).await;
+    assert_eq!((status, &refused["code"]), (409, &json!("database.not_running")), "{refused}");
+    let (status, refused) = rig.get(&format!("{}/stats", path(&database))).await;
+    assert_eq!((status, &refused["code"]), (503, &json!("database.not_running")), "{refused}");
 }
 
 #[tokio::test]
@@ -288,4 +348,55 @@ async fn a_failure_is_shown_and_leaves_nothing_behind() {
         assert_eq!(rig.delete(&path(database)).await, 204);
     }
     assert_eq!(rig.get("/v1/databases").await.1["count"], 0);
+}
+
+#[tokio::test]
+async fn a_restart_keeps_data_and_credentials_even_if_it_fails_first() {
+    let rig = Rig::start().await;
+    let tool = PlayedTool::start(&rig);
+    let database = becomes(&rig, &create(&rig, json!({})).await, "running").await;
+    let restart = format!("{}/restart", path(&database));
+    *tool.failing.lock().unwrap() = Some("start");
+    let (status, shown) = rig.send(Method::POST, &restart, json!({})).await;
+    assert_eq!((status, &shown["status"]), (202, &json!("provisioning")), "{shown}");
+    let failed = becomes(&rig, &database, "failed").await;
+    assert!(failed["error"].as_str().unwrap().contains("database start"), "{failed}");
+    assert_eq!(failed["failover_available"], false, "{failed}");
+    assert_eq!((rig.host.count(), rig.host.volumes.lock().unwrap().len()), (1, 1));
+    *tool.failing.lock().unwrap() = None;
+    assert_eq!(rig.send(Method::POST, &restart, json!({})).await.0, 202);
+    let restarted = becomes(&rig, &database, "running").await;
+    assert_eq!(restarted["connection_url"], database["connection_url"]);
+    assert_eq!((rig.host.count(), rig.host.volumes.lock().unwrap().len()), (1, 1));
+    assert_eq!(tool.verbs()[2..], ["stop", "start", "stop", "start"]);
+}
+
+#[tokio::test]
+async fn without_an_archive_nothing_is_restored_and_nothing_is_lost() {
+    let rig = Rig::start().await;
+    let _ = rig.control.clone().with_database_archive(None);
+    PlayedTool::start(&rig);
+    let database = becomes(&rig, &create(&rig, json!({})).await, "running").await;
+    let (status, backups) = rig.get(&format!("{}/backups", path(&database))).await;
+    assert_eq!((status, &backups["archive"]["health"], &backups["count"]), (200, &json!("off"), &json!(0)));
+    for (end, code) in [
+        ("clone", "database.no_archive"),
+        ("verify-backup", "database.no_archive"),
+        ("backups", "database.no_archive"),
+        ("failover", "database.not_failed"),
+        ("reset", "database.no_parent"),
+    ] {
+        let (status, refused) = rig.send(Method::POST, &format!("{}/{end}", path(&database)), json!({})).await;
+        assert_eq!((status, &refused["code"]), (409, &json!(code)), "{end}: {refused}");
+    }
+    let branches = format!("{}/branches", path(&database));
+    let branch = becomes(&rig, &rig.send(Method::POST, &branches, json!({})).await.1, "running").await;
+    let reset = format!("{}/reset", path(&branch));
+    assert_eq!(rig.send(Method::POST, &reset, json!({})).await.0, 202);
+    let again = becomes(&rig, &branch, "running").await;
+    assert_eq!(again["connection_url"], branch["connection_url"]);
+    assert_eq!(rig.delete(&path(&database)).await, 204);
+    let (status, refused) = rig.send(Method::POST, &reset, json!({})).await;
+    assert_eq!((status, &refused["code"]), (409, &json!("database.no_parent")));
+    assert_eq!(rig.get(&path(&branch)).await.1["status"], "running");
 }

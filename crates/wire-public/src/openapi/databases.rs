@@ -4,8 +4,9 @@ use serde_json::json;
 
 use super::operation::{Operation, query, route};
 use crate::{
-    BranchDatabase, ChangeDatabase, CreateDatabase, DatabaseConnection, DatabaseLogs, DatabaseStats, DatabaseWake,
-    ManagedDatabase, ManagedDatabaseList,
+    BackupDrill, BranchDatabase, ChangeDatabase, CloneDatabase, CreateDatabase, DatabaseBackup, DatabaseBackups,
+    DatabaseConnection, DatabaseLogs, DatabaseStats, DatabaseWake, ManagedDatabase, ManagedDatabaseList, SchemaDiff,
+    VerifyBackup,
 };
 
 const TAG: &str = "Databases";
@@ -13,6 +14,12 @@ const TAG: &str = "Databases";
 const HOST: &[u16] = &[409, 502, 503, 504, 507];
 
 pub fn operations() -> Vec<Operation> {
+    let mut all = life();
+    all.extend(repairs());
+    all
+}
+
+fn life() -> Vec<Operation> {
     let lines = json!({"type": "integer", "minimum": 10, "maximum": 2000});
     vec![
         route(TAG, "POST", "/v1/databases", "Create a PostgreSQL database; returns at once")
@@ -66,5 +73,54 @@ pub fn operations() -> Vec<Operation> {
             .refuses(&[401, 404, 409, 413, 429, 503])
             .takes_content(json!({"*/*": {"schema": {}}}), false)
             .gives_content(0, "application/json", json!({})),
+    ]
+}
+
+/// Branches that are compared and reset, restarts, backups, and what is restored from them.
+fn repairs() -> Vec<Operation> {
+    vec![
+        route(TAG, "POST", "/v1/databases/{id}/reset", "Reset a branch to what its parent is now")
+            .ours()
+            .notes("The branch keeps its id and its credentials and loses its own changes and backups.")
+            .refuses(HOST)
+            .gives::<ManagedDatabase>(202),
+        route(TAG, "GET", "/v1/databases/{id}/diff", "Compare the schemas of two databases")
+            .ours()
+            .with(query("to", json!({"type": "string"}), "The other database; the parent by default."))
+            .refuses(&[400])
+            .refuses(HOST)
+            .gives::<SchemaDiff>(200),
+        route(TAG, "POST", "/v1/databases/{id}/restart", "Restart a database on the newest version of its template")
+            .ours()
+            .notes("Its data stays. Connections end. A database that failed is started again with its data.")
+            .refuses(&[402])
+            .refuses(HOST)
+            .gives::<ManagedDatabase>(202),
+        route(TAG, "POST", "/v1/databases/{id}/clone", "Clone a database as it was at a time")
+            .notes("The clone is made from the archive: the source is not touched and may be asleep or failed.")
+            .refuses(&[402])
+            .refuses(HOST)
+            .may_take::<CloneDatabase>(json!({"label": "before the mistake", "target_time": "2026-01-31T23:59:59Z"}))
+            .gives::<ManagedDatabase>(202),
+        route(TAG, "POST", "/v1/databases/{id}/failover", "Rebuild a failed database from its archive")
+            .notes("It keeps its id and its host name and gets new credentials.")
+            .refuses(&[402])
+            .refuses(HOST)
+            .gives::<ManagedDatabase>(200),
+        route(TAG, "GET", "/v1/databases/{id}/backups", "Show backups, the restore window and the archive's state")
+            .ours()
+            .refuses(HOST)
+            .gives::<DatabaseBackups>(200),
+        route(TAG, "POST", "/v1/databases/{id}/backups", "Take a base backup now")
+            .ours()
+            .refuses(HOST)
+            .gives::<DatabaseBackup>(201),
+        route(TAG, "POST", "/v1/databases/{id}/verify-backup", "Restore into a scratch machine and check the data")
+            .ours()
+            .notes("Returns at once. The result is the `drill` of the database's backups.")
+            .refuses(&[402])
+            .refuses(HOST)
+            .may_take::<VerifyBackup>(json!({"target_time": "2026-01-31T23:59:59Z"}))
+            .gives::<BackupDrill>(202),
     ]
 }

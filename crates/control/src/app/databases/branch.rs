@@ -4,8 +4,12 @@ use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_fleet::Caller;
 use pandastack_wire_public::ForkSpec;
 
-use super::{DatabaseView, create::LABEL_KEY};
-use crate::{Control, app::ForkGrouping, store::ManagedDatabaseRow};
+use super::{DatabaseView, create::LABEL_KEY, credentials::LoginCheck};
+use crate::{
+    Control,
+    app::ForkGrouping,
+    store::{Intent, ManagedDatabaseRow},
+};
 
 impl Control {
     /// Branches a database. The answer comes when the copy exists; it gets credentials of its own
@@ -16,43 +20,47 @@ impl Control {
         id: SandboxId,
         label: Option<String>,
     ) -> Result<DatabaseView, Fault> {
-        let source = self.usable_database(caller, id).await?.row;
+        self.usable_database(caller, id).await?;
         let (control, caller) = (self.clone(), caller.clone());
-        // In a task of its own: a caller that hangs up must not leave a copy that is no database.
-        let work = async move { control.branch_to_the_end(caller, source, label).await };
+        let work = async move { control.branch_to_the_end(caller, id, label).await };
         self.scope.run("branch a database", work).await.map_err(Fault::bug)?
     }
 
     async fn branch_to_the_end(
         &self,
         caller: Caller,
-        source: ManagedDatabaseRow,
+        id: SandboxId,
         label: Option<String>,
     ) -> Result<DatabaseView, Fault> {
+        // A reset of the source's credentials waits: the copy must have the password of the row.
+        let turn = self.locks.terms.lock(id).await;
+        let source = self.usable_database(&caller, id).await?.row;
         let metadata = label.iter().map(|label| (LABEL_KEY.to_owned(), label.clone())).collect();
         let wish = ForkSpec { count: 1, metadata, explore_ttl: None };
-        let mut forked = self.fork(&caller, source.id, wish, ForkGrouping::Loose).await?;
+        let branch = ManagedDatabaseRow {
+            label,
+            branched_from: Some(id),
+            cloned_from: None,
+            broker_token: None,
+            next_password: None,
+            kept_volume: None,
+            drill: None,
+            ..source
+        };
+        let mut forked = self.fork(&caller, id, wish, ForkGrouping::Branch(Box::new(branch.clone()))).await?;
+        drop(turn);
         if forked.children.is_empty() {
             return Err(Fault::bug("a fork returned no child"));
         }
         let child = forked.children.remove(0);
-        let row = ManagedDatabaseRow {
-            id: child.id,
-            workspace: caller.workspace.clone(),
-            label,
-            size: source.size,
-            sleep: source.sleep,
-            branched_from: Some(source.id),
-            login: None,
-            error: None,
-            created_at_ns: child.created_at_ns,
-        };
-        if let Err(error) = self.store.add_database(&row).await {
-            self.delete_to_the_end(caller, row.id).await?;
-            return Err(error.into());
-        }
+        let row = ManagedDatabaseRow { id: child.id, created_at_ns: child.created_at_ns, ..branch };
         let (control, branch) = (self.clone(), row.id);
-        self.provision(caller, branch, async move { control.renew_login(branch).await });
-        Ok(DatabaseView { row, state: Some(child.state) })
+        self.provision(caller, branch, async move { control.renew_login(branch, LoginCheck::None).await });
+        Ok(DatabaseView::new(row, Some(child.state)))
     }
+}
+
+/// Returns the row of a branch, for the sandbox that it is the machine of.
+pub fn branch_row(branch: &ManagedDatabaseRow, child: &Intent) -> Box<ManagedDatabaseRow> {
+    Box::new(ManagedDatabaseRow { id: child.id, created_at_ns: child.created_at_ns, ..branch.clone() })
 }

@@ -4,12 +4,12 @@ use pandastack_model::{Egress, Fault, SandboxId, SandboxState};
 use pandastack_wire_fleet::Caller;
 use pandastack_wire_public::{CreateSandboxSpec, DatabaseSleep, DatabaseSpec, SandboxSource};
 
-use super::{DatabaseView, idle_policy, no_database};
+use super::{DatabaseView, credentials::LoginCheck, golden::GoldenLayer, idle_policy};
 use crate::{
     Control,
     app::{quotas::check_ttl, volumes::fresh_volume_ids},
     plan,
-    store::{ManagedDatabaseRow, PlannedSandbox, ResourceKind, SnapshotRow},
+    store::{DatabaseRepair, ManagedDatabaseRow, PlannedSandbox, ResourceKind},
 };
 
 /// Metadata of the sandbox of a database.
@@ -29,8 +29,15 @@ impl Control {
             size: spec.size,
             sleep: spec.sleep,
             branched_from: None,
-            login: None,
+            cloned_from: None,
+            template_layer: None,
+            password: None,
+            next_password: None,
+            broker_token: None,
+            repair: None,
+            kept_volume: None,
             error: None,
+            drill: None,
             created_at_ns: self.clock.now_ns(),
         };
         self.note_made(caller, ResourceKind::Sandbox, &[row.id.to_string()]).await?;
@@ -38,7 +45,7 @@ impl Control {
         // In a task of its own: a caller that hangs up must not leave half of a database.
         let begin = async move { control.begin_database(caller, made).await };
         self.scope.run("create a database", begin).await.map_err(Fault::bug)??;
-        Ok(DatabaseView { row, state: Some(SandboxState::Creating) })
+        Ok(DatabaseView::new(row, Some(SandboxState::Creating)))
     }
 
     async fn begin_database(&self, caller: Caller, row: ManagedDatabaseRow) -> Result<(), Fault> {
@@ -63,20 +70,20 @@ impl Control {
                 Some(planned) => planned,
                 None => {
                     let golden = control.golden(row.size).await?;
-                    // It may have been deleted while the golden layer was made.
-                    control.database(&caller, id).await?;
+                    // It may have been deleted or changed while the golden layer was made.
+                    let row = control.database(&caller, id).await?.row;
                     control.plan_database(&caller, &row, golden).await?
                 }
             };
             control.bring_up_planned(planned).await?;
-            control.renew_login(id).await
+            control.renew_login(id, LoginCheck::None).await
         });
         Ok(())
     }
 
     /// Refuses more databases than sandboxes, because those that wait for a golden layer have no
     /// sandbox yet, and databases that never sleep if the plan does not allow that.
-    async fn check_database_room(&self, caller: &Caller, sleep: DatabaseSleep) -> Result<(), Fault> {
+    pub(super) async fn check_database_room(&self, caller: &Caller, sleep: DatabaseSleep) -> Result<(), Fault> {
         let limits = self.admitted_limits(&caller.workspace).await?;
         check_ttl(&limits, idle_policy(sleep).ttl_seconds)?;
         let databases = self.store.list_databases(&caller.workspace).await?.len() as u64;
@@ -88,8 +95,11 @@ impl Control {
         &self,
         caller: &Caller,
         row: &ManagedDatabaseRow,
-        golden: SnapshotRow,
+        golden: GoldenLayer,
     ) -> Result<PlannedSandbox, Fault> {
+        let GoldenLayer { snapshot: golden, password, template_layer } = golden;
+        self.store.set_database_start(row.id, &password, &template_layer).await?;
+        let maker = golden.sandbox;
         let limits = self.admitted_limits(&caller.workspace).await?;
         let idle = idle_policy(row.sleep);
         let wanted = CreateSandboxSpec {
@@ -121,6 +131,7 @@ impl Control {
         planned.intent.from_snapshot = None;
         planned.intent.spec.owner = self.owner(&caller.workspace).await?;
         self.commit(caller, std::slice::from_ref(&planned), &limits).await?;
+        self.begin_archive(row.id, maker).await;
         Ok(planned)
     }
 
@@ -140,10 +151,11 @@ impl Control {
             };
             tracing::warn!(database = %id, %fault, "could not make a database");
             let recorded = async {
-                if fault.code == no_database().code && control.store.any_state(id).await?.is_some() {
+                let is_deleted = control.store.any_database(id).await?.is_none();
+                if is_deleted && control.store.any_state(id).await?.is_some() {
                     return control.delete_to_the_end(caller, id).await;
                 }
-                Ok(control.store.fail_database(id, &fault.text).await?)
+                control.record_failure(id, &fault).await
             };
             if let Err(fault) = recorded.await {
                 tracing::error!(database = %id, %fault, "could not record that a database failed");
@@ -151,16 +163,29 @@ impl Control {
         });
     }
 
+    /// Records why a database is not ready. One whose machine did not start is tried again later.
+    async fn record_failure(&self, id: SandboxId, fault: &Fault) -> Result<(), Fault> {
+        let repair = self.store.any_database(id).await?.and_then(|row| row.repair);
+        let is_dead = matches!(self.store.any_state(id).await?, Some(SandboxState::Failed { .. }));
+        if repair == Some(DatabaseRepair::Restart) && is_dead {
+            self.store.mark_failed(id, &fault.text, self.clock.now_ns()).await?;
+            self.store.set_database_repair(id, None).await?;
+            return Ok(());
+        }
+        Ok(self.store.fail_database(id, &fault.text).await?)
+    }
+
     /// Finishes the databases and golden layers that an earlier run of the server left unfinished.
     pub(crate) async fn finish_databases(&self) -> Result<(), Fault> {
         self.remove_stale_goldens().await?;
+        self.end_interrupted_drills().await?;
         for row in self.store.unfinished_databases().await? {
             if self.store.any_state(row.id).await?.is_none() {
                 self.store.fail_database(row.id, CUT_OFF).await?;
                 continue;
             }
             let control = self.clone();
-            self.provision(Caller::of(row.workspace), row.id, async move { control.renew_login(row.id).await });
+            self.provision(Caller::of(row.workspace), row.id, async move { control.repair_database(row.id).await });
         }
         Ok(())
     }

@@ -2,12 +2,15 @@
 //! and then sealed with its volume. It is made once for each layer of a template; every database
 //! starts from it.
 
+use pandastack_kit::Secret;
 use pandastack_model::{
     ByteSize, Fault, FaultKind, LayerId, SandboxId, SandboxSpec, TemplateName, VolumeAccess, VolumeId, VolumeMount,
 };
+use pandastack_postgres_broker::password_verifier;
 use pandastack_wire_fleet::{EnsureParams, LayerHold, SealParams, TemplateView};
 use pandastack_wire_public::DatabaseSize;
 
+use super::{backups::base_name, credentials::random_text};
 use crate::{
     Control,
     limits::{DATABASE_INIT_MAX, DATABASE_VOLUME},
@@ -15,30 +18,45 @@ use crate::{
 };
 
 /// Where the image expects its volume.
-const VOLUME_PATH: &str = "/var/lib/pandastack/pg";
+pub(super) const VOLUME_PATH: &str = "/var/lib/pandastack/pg";
 /// First part of the names of the volumes.
-const VOLUME_NAME: &str = "pgdata";
+pub(super) const VOLUME_NAME: &str = "pgdata";
+
+/// What a database starts from, as a sandbox starts from a snapshot.
+#[derive(Clone)]
+pub struct GoldenLayer {
+    pub snapshot: SnapshotRow,
+    /// The password of the tenant's role in the sealed machine.
+    pub password: Secret<String>,
+    /// The layer of the template that it was made from.
+    pub template_layer: String,
+}
 
 impl Control {
     /// Finds the template of a size on the host.
     pub(super) async fn database_template(&self, size: DatabaseSize) -> Result<TemplateView, Fault> {
-        let found = self.host.templates().await.into_iter().find(|template| template.name == size.template());
-        found.ok_or_else(|| {
-            let name = size.template();
-            let text =
-                format!("this server has no template {name}; its operator runs: pandastack template bake {name}");
+        let templates = self.host.templates().await;
+        let named = |size: DatabaseSize| templates.iter().find(|template| template.name == size.template());
+        named(size).cloned().ok_or_else(|| {
+            let (size, name) = (size.as_str(), size.template());
+            let baked = DatabaseSize::ALL.into_iter().filter(|size| named(*size).is_some());
+            let baked: Vec<&str> = baked.map(DatabaseSize::as_str).collect();
+            let others = if baked.is_empty() { String::new() } else { format!(" (it has {})", baked.join(", ")) };
+            let text = format!(
+                "this server has no databases of size {size}{others}; its operator runs: pandastack template bake {name}"
+            );
             Fault::new(FaultKind::Unavailable, "database.no_template", text)
         })
     }
 
     /// Returns the golden layer of a template if it exists already.
-    pub(super) async fn known_golden(&self, template: &TemplateView) -> Result<Option<SnapshotRow>, Fault> {
+    pub(super) async fn known_golden(&self, template: &TemplateView) -> Result<Option<GoldenLayer>, Fault> {
         let golden = self.store.find_golden(&template.layer).await?;
-        Ok(golden.map(|golden| as_snapshot(&golden, template)))
+        Ok(golden.map(|golden| GoldenLayer::of(golden, template)))
     }
 
     /// Returns the golden layer for a size. The first caller makes it; others wait.
-    pub(super) async fn golden(&self, size: DatabaseSize) -> Result<SnapshotRow, Fault> {
+    pub(super) async fn golden(&self, size: DatabaseSize) -> Result<GoldenLayer, Fault> {
         let _turn = self.locks.golden.lock().await;
         // Read now: the template may have been baked again while this waited.
         let template = &self.database_template(size).await?;
@@ -53,6 +71,7 @@ impl Control {
             layer: LayerId::random(),
             sandbox: SandboxId::random(),
             volume: VolumeId::random(),
+            password: Secret::new(random_text()),
             created_at_ns: self.clock.now_ns(),
         };
         // Recorded first: after a crash the next start removes what is left.
@@ -68,7 +87,7 @@ impl Control {
         }
         tracing::info!(template = template.name, layer = %golden.layer, "sealed a machine for databases");
         self.remove_stale_goldens().await?;
-        Ok(as_snapshot(&golden, template))
+        Ok(GoldenLayer::of(golden, template))
     }
 
     /// Removes golden layers that are unfinished, or not needed any more. Call it while none is
@@ -86,7 +105,19 @@ impl Control {
             VolumeMount { volume: golden.volume, path: VOLUME_PATH.to_owned(), access: VolumeAccess::ReadWrite };
         let spec = SandboxSpec { volumes: vec![mount], ttl_seconds: 0, ..SandboxSpec::of(golden.template.clone()) };
         self.host.ensure(EnsureParams { id: golden.sandbox, generation: 1, spec }).await?;
-        self.run_in_database(golden.sandbox, &["init"], None, DATABASE_INIT_MAX).await?;
+        let verifier = format!("{}\n", password_verifier(golden.password.reveal()));
+        self.run_in_database(golden.sandbox, &["init"], Some(verifier), DATABASE_INIT_MAX).await?;
+        // Every database that starts from it gets this backup. Without it each takes its own.
+        if self.archive().is_some() {
+            let name = base_name(self.clock.now_ns());
+            let verb = ["base-backup", &name];
+            if let Err(fault) = self.run_in_database(golden.sandbox, &verb, None, DATABASE_INIT_MAX).await {
+                tracing::warn!(%fault, "a machine for databases has no base backup");
+            }
+        }
+        if let Err(fault) = self.rehearse_login(golden.sandbox, &golden.password).await {
+            tracing::warn!(%fault, "a machine for databases is sealed without a rehearsal");
+        }
         self.host.seal(golden.sandbox, SealParams { layer: golden.layer, hold: LayerHold::Kept }).await?;
         Ok(())
     }
@@ -103,6 +134,7 @@ impl Control {
         let given_up = async {
             self.clear_maker(golden).await?;
             self.host.release(golden.layer).await?;
+            self.drop_archive(golden.sandbox).await;
             self.store.forget_golden(&golden.template_layer).await?;
             Ok::<(), Fault>(())
         };
@@ -112,23 +144,25 @@ impl Control {
     }
 }
 
-/// A database starts from a golden layer as a sandbox starts from a snapshot.
-fn as_snapshot(golden: &GoldenRow, template: &TemplateView) -> SnapshotRow {
-    let volume = SealedMount {
-        name: VOLUME_NAME.to_owned(),
-        path: VOLUME_PATH.to_owned(),
-        read_only: false,
-        size: DATABASE_VOLUME,
-    };
-    let TemplateView { cpus, memory_mib, disk_mib, .. } = *template;
-    SnapshotRow {
-        layer: golden.layer,
-        workspace: pandastack_wire_fleet::WorkspaceId(String::new()),
-        sandbox: golden.sandbox,
-        template: golden.template.clone(),
-        size: MachineSize { cpus: cpus.into(), memory_mib, disk_mib },
-        own: ByteSize::new(0),
-        created_at_ns: golden.created_at_ns,
-        volumes: vec![volume],
+impl GoldenLayer {
+    fn of(golden: GoldenRow, template: &TemplateView) -> Self {
+        let volume = SealedMount {
+            name: VOLUME_NAME.to_owned(),
+            path: VOLUME_PATH.to_owned(),
+            read_only: false,
+            size: DATABASE_VOLUME,
+        };
+        let TemplateView { cpus, memory_mib, disk_mib, .. } = *template;
+        let snapshot = SnapshotRow {
+            layer: golden.layer,
+            workspace: pandastack_wire_fleet::WorkspaceId(String::new()),
+            sandbox: golden.sandbox,
+            template: golden.template,
+            size: MachineSize { cpus: cpus.into(), memory_mib, disk_mib },
+            own: ByteSize::new(0),
+            created_at_ns: golden.created_at_ns,
+            volumes: vec![volume],
+        };
+        Self { snapshot, password: golden.password, template_layer: golden.template_layer }
     }
 }

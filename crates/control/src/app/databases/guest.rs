@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use pandastack_model::{Fault, FaultKind, SandboxId};
-use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecParams, ExecSession, Program};
+use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecParams, ExecSession, Program, UseKind};
 
-use crate::{Control, limits::DATABASE_OUTPUT_BYTES_MAX};
+use crate::{
+    Control,
+    limits::{DATABASE_ERRAND_GRACE, DATABASE_OUTPUT_BYTES_MAX},
+};
 
 /// The tool. `images/postgres-16` installs it.
 const TOOL: &str = "/usr/lib/pandastack/database";
@@ -13,6 +16,12 @@ const TOOL: &str = "/usr/lib/pandastack/database";
 const COMPLAINT_BYTES_MAX: usize = 500;
 
 impl Control {
+    /// Runs a verb of the tool for the platform itself: this neither wakes the machine nor keeps it
+    /// awake.
+    pub(super) async fn look_in_database(&self, id: SandboxId, verb: &[&str], time: Duration) -> Result<String, Fault> {
+        self.run_tool(id, verb, None, time, UseKind::Platform).await
+    }
+
     /// Runs a verb of the tool as root and returns what it prints.
     pub(super) async fn run_in_database(
         &self,
@@ -20,6 +29,33 @@ impl Control {
         verb: &[&str],
         input: Option<String>,
         time: Duration,
+    ) -> Result<String, Fault> {
+        self.run_tool(id, verb, input, time, UseKind::Client).await
+    }
+
+    async fn run_tool(
+        &self,
+        id: SandboxId,
+        verb: &[&str],
+        input: Option<String>,
+        time: Duration,
+        by: UseKind,
+    ) -> Result<String, Fault> {
+        // The machine is not trusted to keep its own time limit.
+        let run = self.run_tool_as_told(id, verb, input, time, by);
+        tokio::time::timeout(time + DATABASE_ERRAND_GRACE, run).await.unwrap_or_else(|_| {
+            let text = format!("database {}: no answer after {} s", verb.join(" "), time.as_secs());
+            Err(Fault::new(FaultKind::Unavailable, "database.tool_failed", text))
+        })
+    }
+
+    async fn run_tool_as_told(
+        &self,
+        id: SandboxId,
+        verb: &[&str],
+        input: Option<String>,
+        time: Duration,
+        by: UseKind,
     ) -> Result<String, Fault> {
         let argv = std::iter::once(TOOL).chain(verb.iter().copied()).map(str::to_owned).collect();
         let ask = ExecParams {
@@ -29,7 +65,7 @@ impl Control {
             stdin: input.is_some(),
             ..ExecParams::shell("", time)
         };
-        let ExecSession { mut events, control } = self.host.exec(id, ask).await?;
+        let ExecSession { mut events, control } = self.host.exec_as(id, ask, by).await?;
         if let Some(input) = input {
             // A tool that ended reports it itself.
             let _ = control.send(ExecControl::Stdin(input.into())).await;
@@ -48,6 +84,9 @@ impl Control {
             Fault::new(FaultKind::Unavailable, "database.tool_failed", format!("database {verb}: {text}"))
         };
         match end {
+            Some(ExecEvent::Exit { code: 0 }) if printed.len() >= DATABASE_OUTPUT_BYTES_MAX => {
+                Err(failed("it printed more than is read".to_owned()))
+            }
             Some(ExecEvent::Exit { code: 0 }) => Ok(String::from_utf8_lossy(&printed).into_owned()),
             Some(ExecEvent::Exit { code }) => {
                 let complaint = String::from_utf8_lossy(&complaint);

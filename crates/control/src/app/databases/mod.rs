@@ -2,21 +2,29 @@
 //! with a running server and an empty cluster on its volume. A branch is a fork of a live one. What
 //! the copy must not share is its credentials; nobody can connect before it has its own.
 
+mod backups;
 mod branch;
+mod care;
+mod clone;
 mod create;
 mod credentials;
 mod golden;
 mod guest;
+mod machine;
+mod repair;
+mod schema;
 
+pub use branch::branch_row;
+pub use care::RunningDrills;
 use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
-use pandastack_wire_fleet::{Caller, DatabaseLogin, IdlePolicy};
-use pandastack_wire_public::{DATABASE_ROLE, DatabaseLogs, DatabaseSleep, DatabaseStats, LifecycleChange};
+use pandastack_wire_fleet::{Caller, DatabaseLogin, IdlePolicy, UseKind};
+use pandastack_wire_public::{DATABASE_ROLE, DatabaseLogs, DatabaseSleep, DatabaseStats};
 use subtle::ConstantTimeEq;
 
 use crate::{
     Control,
     limits::{DATABASE_ERRAND_MAX, DATABASE_IDLE_SECONDS},
-    store::ManagedDatabaseRow,
+    store::{IdleLimit, ManagedDatabaseRow},
 };
 
 /// A database with the state of its sandbox.
@@ -24,6 +32,22 @@ pub struct DatabaseView {
     pub row: ManagedDatabaseRow,
     /// `None` if it has no sandbox yet, or its sandbox is gone.
     pub state: Option<SandboxState>,
+    /// Whether its template has a newer version. `None` if that is not known.
+    pub is_outdated: Option<bool>,
+    /// Only if it failed: the base backup that it can be rebuilt from, or why it cannot.
+    pub failover: Option<Result<String, String>>,
+}
+
+impl DatabaseView {
+    fn new(row: ManagedDatabaseRow, state: Option<SandboxState>) -> Self {
+        Self { row, state, is_outdated: None, failover: None }
+    }
+
+    /// Whether it needs help: a restart, or a rebuild from its archive.
+    pub fn has_failed(&self) -> bool {
+        let is_dead = matches!(self.state, Some(SandboxState::Failed { .. }));
+        self.row.repair.is_none() && (self.row.error.is_some() || is_dead)
+    }
 }
 
 impl Control {
@@ -39,12 +63,24 @@ impl Control {
     /// Shows one database of the caller. Does not wake it.
     pub(crate) async fn database(&self, caller: &Caller, id: SandboxId) -> Result<DatabaseView, Fault> {
         let row = self.store.find_database(&caller.workspace, id).await?.ok_or_else(no_database)?;
-        self.with_state(row).await
+        let mut view = self.with_state(row).await?;
+        if view.has_failed() && view.state.is_some() {
+            view.failover = Some(self.plan_restore(id, None).await.map_err(|fault| fault.text.to_string()));
+        }
+        Ok(view)
     }
 
     async fn with_state(&self, row: ManagedDatabaseRow) -> Result<DatabaseView, Fault> {
         let state = self.store.any_state(row.id).await?;
-        Ok(DatabaseView { row, state })
+        let mut view = DatabaseView::new(row, state);
+        // Not while clients wait for it: the list of templates is read from the disk.
+        if let Some(layer) = &view.row.template_layer
+            && view.row.broker_token.is_some()
+        {
+            let newest = self.database_template(view.row.size).await.ok();
+            view.is_outdated = newest.map(|template| template.layer != *layer);
+        }
+        Ok(view)
     }
 
     /// Changes whether a database sleeps when nobody uses it.
@@ -57,8 +93,13 @@ impl Control {
         let mut view = self.database(caller, id).await?;
         if let Some(sleep) = sleep {
             let IdlePolicy { ttl_seconds, persistent } = idle_policy(sleep);
-            let change = LifecycleChange { ttl_seconds: Some(ttl_seconds), persistent: Some(persistent) };
-            self.set_lifecycle(caller, id, change).await?;
+            self.check_ttl(&caller.workspace, ttl_seconds).await?;
+            if view.state.is_some() {
+                let limit = IdleLimit { ttl_seconds, persistent };
+                // Its machine may be dead, or not there yet: the next one gets the new limit.
+                let is_live = usable(&view).is_ok();
+                self.keep_idle_limit(id, limit, is_live).await?;
+            }
             self.store.set_database_sleep(id, sleep).await?;
             view.row.sleep = sleep;
         }
@@ -69,12 +110,15 @@ impl Control {
     pub(crate) async fn delete_database(&self, caller: &Caller, id: SandboxId) -> Result<(), Fault> {
         self.need_host()?;
         let view = self.database(caller, id).await?;
-        if view.state.is_some() {
-            let (control, caller) = (self.clone(), caller.clone());
-            let work = async move { control.delete_to_the_end(caller, id).await };
-            self.scope.run("delete database", work).await.map_err(Fault::bug)??;
-        }
-        Ok(self.store.forget_database(id).await?)
+        let (control, caller) = (self.clone(), caller.clone());
+        let work = async move {
+            if view.state.is_some() {
+                control.delete_to_the_end(caller, id).await?;
+            }
+            control.store.forget_database(id).await?;
+            control.remove_forgotten_archives().await
+        };
+        self.scope.run("delete database", work).await.map_err(Fault::bug)?
     }
 
     /// Refuses to delete the sandbox of a database, or to let it end when idle: the database would
@@ -95,8 +139,8 @@ impl Control {
 
     /// Measures a running database.
     pub(crate) async fn database_stats(&self, caller: &Caller, id: SandboxId) -> Result<DatabaseStats, Fault> {
-        self.running_database(caller, id).await?;
-        let printed = self.run_in_database(id, &["stats"], None, DATABASE_ERRAND_MAX).await?;
+        self.running_database(caller, id, FaultKind::Unavailable).await?;
+        let printed = self.look_in_database(id, &["stats"], DATABASE_ERRAND_MAX).await.map_err(unless_asleep)?;
         serde_json::from_str(&printed).map_err(|error| Fault::bug(error).with_detail("read the stats of a database"))
     }
 
@@ -107,8 +151,9 @@ impl Control {
         id: SandboxId,
         lines: u32,
     ) -> Result<DatabaseLogs, Fault> {
-        self.running_database(caller, id).await?;
-        let logs = self.run_in_database(id, &["logs", &lines.to_string()], None, DATABASE_ERRAND_MAX).await?;
+        self.running_database(caller, id, FaultKind::Unavailable).await?;
+        let verb = ["logs", &lines.to_string()];
+        let logs = self.look_in_database(id, &verb, DATABASE_ERRAND_MAX).await.map_err(unless_asleep)?;
         Ok(DatabaseLogs { logs })
     }
 
@@ -119,12 +164,15 @@ impl Control {
         Ok(view)
     }
 
-    /// Finds a database that runs. A look at it must not wake it.
-    async fn running_database(&self, caller: &Caller, id: SandboxId) -> Result<DatabaseView, Fault> {
-        let view = self.usable_database(caller, id).await?;
+    /// Finds a database that runs. A look at it must not wake it. If it does not run, the fault has
+    /// the given kind.
+    async fn running_database(&self, caller: &Caller, id: SandboxId, kind: FaultKind) -> Result<DatabaseView, Fault> {
+        let view = self.database(caller, id).await?;
+        let refused = |text: String| Fault::new(kind, "database.not_running", text);
+        usable(&view).map_err(|fault| refused(fault.text.to_string()))?;
         match view.state {
             Some(SandboxState::Running) => Ok(view),
-            _ => Err(Fault::new(FaultKind::Unavailable, "database.not_running", "the database sleeps; wake it first")),
+            _ => Err(refused("the database sleeps; wake it first".to_owned())),
         }
     }
 
@@ -137,7 +185,7 @@ impl Control {
         if view.state == Some(SandboxState::Asleep) {
             self.check_wake(&view.row.workspace, id).await?;
         }
-        let login = view.row.login.ok_or_else(no_database)?;
+        let login = view.row.login().ok_or_else(no_database)?;
         Ok(DatabaseLogin { user: DATABASE_ROLE.to_owned(), password: login.password.reveal().clone() })
     }
 
@@ -145,11 +193,19 @@ impl Control {
     pub(crate) async fn broker_login(&self, id: SandboxId, token: &str) -> Result<DatabaseLogin, Fault> {
         let row = self.store.any_database(id).await?.ok_or_else(no_database)?;
         let wrong = || Fault::new(FaultKind::Unauthorized, "database.bad_token", "bad broker token");
-        let login = row.login.ok_or_else(wrong)?;
+        let login = row.login().ok_or_else(wrong)?;
         if !bool::from(login.broker_token.reveal().as_bytes().ct_eq(token.as_bytes())) {
             return Err(wrong());
         }
         self.admit_to_database(id).await
+    }
+}
+
+/// It may fall asleep between two looks.
+fn unless_asleep(fault: Fault) -> Fault {
+    match fault.code {
+        UseKind::ASLEEP => Fault::new(FaultKind::Unavailable, "database.not_running", fault.text),
+        _ => fault,
     }
 }
 
@@ -161,19 +217,31 @@ fn idle_policy(sleep: DatabaseSleep) -> IdlePolicy {
     IdlePolicy { ttl_seconds, persistent: true }
 }
 
+/// The fault for a database whose data is being replaced.
+fn being_reset() -> Fault {
+    let text = "the branch is being reset to its parent; wait until it is ready";
+    Fault::new(FaultKind::Conflict, "database.busy", text)
+}
+
 fn usable(view: &DatabaseView) -> Result<(), Fault> {
-    if let Some(error) = &view.row.error {
-        let text = format!("the database could not be made ({error}); delete it and create another");
-        return Err(Fault::new(FaultKind::Conflict, "database.failed", text));
+    let failed = |text: String| Err(Fault::new(FaultKind::Conflict, "database.failed", text));
+    let not_ready = |text: &str| Err(Fault::new(FaultKind::Unavailable, "database.not_ready", text.to_owned()));
+    let row = &view.row;
+    if row.repair.is_some() {
+        return not_ready("the database is being restarted; try again in a few seconds");
     }
-    match (&view.state, &view.row.login) {
-        (Some(SandboxState::Failed { reason }), _) => {
-            let text = format!("the database has failed ({reason})");
-            Err(Fault::new(FaultKind::Conflict, "database.failed", text))
+    let help = format!("restart it: POST /v1/databases/{}/restart", row.id);
+    match (&row.error, &view.state, row.login()) {
+        (Some(error), _, None) => {
+            failed(format!("the database could not be made ({error}); delete it and create another"))
         }
-        (Some(_), Some(_)) => Ok(()),
-        (_, None) => Err(Fault::new(FaultKind::Unavailable, "database.not_ready", "the database is not ready yet")),
-        (None, Some(_)) => Err(Fault::new(FaultKind::Conflict, "database.failed", "the database's machine is gone")),
+        (Some(error), _, Some(_)) => failed(format!("the database has failed ({error}); {help}")),
+        (None, Some(SandboxState::Failed { reason }), _) => {
+            failed(format!("the database has failed ({reason}); {help}"))
+        }
+        (None, Some(_), Some(_)) => Ok(()),
+        (None, _, None) => not_ready("the database is not ready yet"),
+        (None, None, Some(_)) => failed("the database's machine is gone".to_owned()),
     }
 }
 
