@@ -117,7 +117,6 @@ esac
 say "scripts and settings"
 mkdir -p /usr/lib/pandastack /etc/pandastack/postgresql /var/lib/pandastack/pg /var/log/pandastack
 for script in database archive-wal restore-wal; do install -m 755 "$files/$script" /usr/lib/pandastack/; done
-install -m 644 "$files/relay.sh" /usr/lib/pandastack/
 for settings in postgresql.conf pg_hba.conf pg_ident.conf pgbouncer.ini; do install -m 644 "$files/$settings" /etc/pandastack/postgresql/; done
 "$home/bin/postgres" --version | sed 's/^[^0-9]*//; s/ .*//' > /usr/lib/pandastack/postgres-version
 # The folder of a volume that is not mounted takes no data.
