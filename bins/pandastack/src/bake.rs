@@ -42,8 +42,8 @@ pub enum TemplateArgs {
 
 #[derive(Args)]
 pub struct BakeArgs {
-    /// A built-in recipe (mini, base, code-interpreter, agent, claude-agent, browser, postgres-16),
-    /// or any name with --recipe
+    /// A built-in recipe (mini, base, code-interpreter, agent, claude-agent, browser, postgres-16,
+    /// postgres-16-4g, postgres-16-16g), or a name of the recipe given by --recipe
     name: String,
     /// Folder with recipe.toml and, optionally, customize.sh
     #[arg(long, value_name = "DIR")]
@@ -81,12 +81,15 @@ impl TemplateArgs {
 impl BakeArgs {
     async fn run(self) -> Result<ExitCode> {
         let recipe = match &self.recipe {
-            Some(folder) => Recipe::read(folder)?,
+            Some(folder) => {
+                let recipe = Recipe::read(folder)?;
+                let Some(found) = recipe.named(&self.name) else {
+                    bail!("the recipe has the name {}, not {}", recipe.names().join(" or "), self.name);
+                };
+                found
+            }
             None => builtin(&self.name)?,
         };
-        if self.recipe.is_some() && recipe.name.as_str() != self.name {
-            bail!("the recipe has the name {}, not {}", recipe.name, self.name);
-        }
         let agent = find_agent(self.agent.as_deref())?;
         let place = OpenedDataFolder::open(&self.data_dir)?;
         let scope = Scope::new();

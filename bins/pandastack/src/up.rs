@@ -2,6 +2,7 @@
 
 mod announce;
 mod dashboard;
+mod database_archive;
 mod databases;
 mod first_key;
 mod images;
@@ -38,6 +39,7 @@ use crate::{
     stop::asked_to_stop,
     stripe,
 };
+use database_archive::ArchiveGateway;
 use listener::{ApiListener, raise_descriptors};
 use log::{LogFormat, start_log};
 
@@ -80,6 +82,8 @@ pub struct UpArgs {
     tls: tls::TlsArgs,
     #[command(flatten)]
     databases: databases::DatabaseArgs,
+    #[command(flatten)]
+    database_archive: database_archive::ArchiveArgs,
     #[command(flatten)]
     mail: MailArgs,
     #[command(flatten)]
@@ -124,8 +128,10 @@ impl UpArgs {
         let spans = telemetry.map(|settings| start_telemetry(settings, &collecting));
         self.machines.warn(tier.tier);
         let driver = self.machines.driver(tier.tier, &place, &machines)?;
-        let host = Arc::new(self.machines.start_host(&place, driver, descriptors).await?);
-        let served = self.serve(&place, host.clone(), &scope, doorway, &tier, spans).await;
+        let gateway = Arc::new(ArchiveGateway::default());
+        let host = self.machines.start_host(&place, driver, gateway.clone(), descriptors).await?;
+        let host = Arc::new(host);
+        let served = self.serve(&place, (host.clone(), &gateway), &scope, doorway, &tier, spans).await;
         // Always runs, also if serving failed.
         let close = async {
             scope.close(CLOSE_DEADLINE).await;
@@ -149,7 +155,7 @@ impl UpArgs {
     async fn serve(
         &self,
         place: &OpenedDataFolder,
-        host: Arc<dyn HostPort>,
+        (host, gateway): (Arc<dyn HostPort>, &ArchiveGateway),
         scope: &Scope,
         doorway: ApiListener,
         tier: &TierChoice,
@@ -159,7 +165,9 @@ impl UpArgs {
         let https = doorway.https.as_ref().map(|https| &https.set);
         let databases = self.databases.open(&place.data_dir, doorway.public_url.as_deref(), https).await?;
         let control = self.open_control(&state, host.clone(), scope, (&doorway, spans)).await?;
-        let control = control.with_database_addresses(databases.addresses.clone());
+        let control =
+            control.with_database_addresses(databases.addresses.clone()).with_database_proxy(databases.reader());
+        let control = self.database_archive.start(&place.data_dir, control, gateway, scope)?;
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         // Before it is announced: a signal would end a process that does not listen yet.
         let stop = asked_to_stop();

@@ -10,12 +10,12 @@ use std::{
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use clap::Args;
-use pandastack_control::DatabaseAddresses;
+use pandastack_control::{DatabaseAddresses, DatabaseProxyReader, DatabaseProxyReading};
 use pandastack_kit::Scope;
 use pandastack_model::{FaultKind, GuestPort, SandboxId, SandboxState};
 use pandastack_postgres_proxy::{
-    BackendPort, Databases, OpenPurpose, OpenRefusal, OpenRequest, OpenedBackend, PostgresProxy, ProxyBackends,
-    ProxySettings, QueryActivity, QueryState,
+    BackendPort, BackendStart, Databases, OpenPurpose, OpenRefusal, OpenRequest, OpenedBackend, PostgresProxy,
+    ProxyBackends, ProxyFigures, ProxySettings, QueryActivity, QueryState, RefusalReason,
 };
 use pandastack_tls::{CertificateSet, LocalAuthority};
 use pandastack_wire_fleet::{ControlPort, HostPort};
@@ -28,6 +28,8 @@ const AUTHORITY_FOLDER: &str = "database-ca";
 /// Ports in the machine of a database.
 const POOLER_PORT: i64 = 6432;
 const POSTGRES_PORT: i64 = 5432;
+/// The code of a port in a machine that nobody listens on.
+const NOT_LISTENING: &str = "port.not_listening";
 /// The usual port of PostgreSQL.
 const DEFAULT_PORT: u16 = 5432;
 
@@ -41,6 +43,9 @@ pub struct DatabaseArgs {
     /// --tls-cert or --acme-domain, this server signs one itself
     #[arg(long, env = "PANDASTACK_DB_DOMAIN", default_value = "db.localhost", value_name = "DOMAIN")]
     db_domain: String,
+    /// Port that clients are told, if a load balancer forwards another one than that of --db-listen
+    #[arg(long, env = "PANDASTACK_DB_PROXY_PORT", value_name = "PORT")]
+    db_public_port: Option<u16>,
 }
 
 /// The listener for PostgreSQL clients.
@@ -50,6 +55,7 @@ pub struct DatabaseListener {
     certificates: CertificateSet,
     /// The file that clients must trust; `None` if a public authority signs.
     authority: Option<PathBuf>,
+    figures: Arc<ProxyFigures>,
     pub addresses: DatabaseAddresses,
 }
 
@@ -62,7 +68,8 @@ impl DatabaseArgs {
         https: Option<&CertificateSet>,
     ) -> Result<DatabaseListener> {
         let listener = self.bind().await?;
-        let port = listener.local_addr().context("read the address for PostgreSQL clients")?.port();
+        let bound = listener.local_addr().context("read the address for PostgreSQL clients")?.port();
+        let port = self.db_public_port.unwrap_or(bound);
         let suffix = format!(".{}", self.db_domain.trim_matches('.').to_ascii_lowercase());
         let example = format!("{}{suffix}", SandboxId::random());
         let (certificates, authority) = match https.filter(|set| set.knows(&example)) {
@@ -78,7 +85,7 @@ impl DatabaseArgs {
         };
         let api_url = public_url.map(|url| url.trim_end_matches('/').to_owned());
         let addresses = DatabaseAddresses { suffix: suffix.clone(), port, api_url };
-        Ok(DatabaseListener { listener, suffix, certificates, authority, addresses })
+        Ok(DatabaseListener { listener, suffix, certificates, authority, figures: Arc::default(), addresses })
     }
 
     /// A port in use is an error only if the operator named it.
@@ -106,8 +113,30 @@ impl DatabaseListener {
     /// How clients connect, for the operator.
     pub fn summary(&self) -> String {
         let DatabaseAddresses { suffix, port, .. } = &self.addresses;
-        let trust = self.authority.as_ref().map(|file| format!("; clients trust {}", file.display()));
+        let trust = self.authority.as_ref().map(|file| {
+            let file = file.display();
+            format!("; with this server's own authority: psql \"URL?sslmode=verify-full&sslrootcert={file}\"")
+        });
         format!("ID{suffix}:{port}{}", trust.unwrap_or_default())
+    }
+
+    /// Returns a reader of the proxy's counters, for the metrics.
+    pub fn reader(&self) -> DatabaseProxyReader {
+        let figures = self.figures.clone();
+        Arc::new(move || {
+            let counts = figures.counts();
+            DatabaseProxyReading {
+                active_connections: counts.active_connections,
+                held_connections: counts.held_connections,
+                total_connections: counts.total_connections,
+                errors: counts.errors,
+                catalog_lookup_errors: counts.catalog_lookup_errors,
+                failed_handshakes: counts.failed_handshakes,
+                wakes: counts.wakes,
+                refused: RefusalReason::ALL.map(RefusalReason::as_str).into_iter().zip(counts.refused).collect(),
+                bytes: counts.bytes,
+            }
+        })
     }
 
     /// Starts to carry connections.
@@ -116,7 +145,7 @@ impl DatabaseListener {
         let suffix = self.suffix.parse().with_context(|| format!("--db-domain {} is no domain", self.suffix))?;
         let databases = Arc::new(LocalDatabases { control, host });
         let backends = ProxyBackends { databases, certificates: Arc::new(self.certificates) };
-        let proxy = PostgresProxy::new(ProxySettings::new(suffix), backends);
+        let proxy = PostgresProxy::new(ProxySettings::new(suffix), backends).with_figures(self.figures);
         let scope_of_tunnels = scope.clone();
         scope.start("serve databases", async move {
             if let Err(error) = proxy.serve(listener, scope_of_tunnels).await {
@@ -149,8 +178,20 @@ impl Databases for LocalDatabases {
             BackendPort::Session => POSTGRES_PORT,
         };
         let port = GuestPort::try_from(port).map_err(|_| OpenRefusal::Unavailable)?;
-        let stream = self.host.connect(id, port).await.map_err(refusal)?;
-        Ok(OpenedBackend { stream: Box::new(stream), activity: Box::new(HeldAwake) })
+        let start = match self.host.observe(id).await.map(|seen| seen.state) {
+            Some(SandboxState::Asleep | SandboxState::FallingAsleep | SandboxState::Waking) => BackendStart::Woken,
+            _ => BackendStart::Awake,
+        };
+        let stream = match self.host.connect(id, port).await {
+            // The machine runs, but its server does not.
+            Err(fault) if fault.code == NOT_LISTENING && ask.purpose != OpenPurpose::Cancel => {
+                self.control.revive_database(id).await.map_err(refusal)?;
+                self.host.connect(id, port).await
+            }
+            connected => connected,
+        };
+        let stream = stream.map_err(refusal)?;
+        Ok(OpenedBackend { start, stream: Box::new(stream), activity: Box::new(HeldAwake) })
     }
 }
 

@@ -11,6 +11,7 @@ use pandastack_model::{ByteSize, TemplateName, Tier};
 use pandastack_sys::oom;
 use pandastack_vmm::Driver;
 use pandastack_vmm_qemu::{Jail, QemuDriver, TierChoice, choose_tier};
+use pandastack_wire_fleet::GatewayService;
 
 use super::tell;
 use crate::data_folder::{OpenedDataFolder, warn_of_tier};
@@ -106,6 +107,7 @@ impl MachineArgs {
         &self,
         place: &OpenedDataFolder,
         driver: Arc<dyn Driver>,
+        gateway: Arc<dyn GatewayService>,
         descriptors: u64,
     ) -> Result<Host> {
         let host = Host::start(HostSetup {
@@ -121,6 +123,7 @@ impl MachineArgs {
                 warm: self.warm.iter().cloned().collect(),
                 memory_reserve: ByteSize::mib(self.memory_reserve),
                 overcommit_percent: self.overcommit,
+                gateway: Some(gateway),
                 ..HostSettings::default()
             },
         })
