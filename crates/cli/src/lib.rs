@@ -41,6 +41,8 @@ mod snapshot;
 mod spinner;
 mod stats;
 mod template;
+mod terminal;
+mod tree_picture;
 mod volume;
 mod watch;
 mod webhook;
@@ -132,7 +134,7 @@ pub enum ClientCommand {
     /// Create, list, grow and delete durable disks
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
-    /// Create, query, branch and delete PostgreSQL databases
+    /// Create, query, branch, clone, back up and delete PostgreSQL databases
     #[command(subcommand, visible_aliases = ["database", "databases"])]
     Db(database::DatabaseCommand),
     /// Show the limits of the workspace, and what it uses

@@ -55,10 +55,31 @@ pub enum TerminalEvent {
 impl Client {
     /// Opens a terminal with a login shell. Dropping both halves ends it.
     pub async fn ssh(&self, id: &str, size: TerminalSize) -> Result<(TerminalInput, TerminalOutput), ClientError> {
+        self.terminal(&["sandboxes", id, "ssh"], &[], size).await
+    }
+
+    /// Opens a terminal with a shell command. The address has the command in it, so it must hold no
+    /// secrets. Dropping both halves ends it.
+    pub async fn run_in_terminal(
+        &self,
+        id: &str,
+        command: &str,
+        size: TerminalSize,
+    ) -> Result<(TerminalInput, TerminalOutput), ClientError> {
+        self.terminal(&["sandboxes", id, "exec", "pty"], &[("cmd", command)], size).await
+    }
+
+    async fn terminal(
+        &self,
+        path: &[&str],
+        values: &[(&str, &str)],
+        size: TerminalSize,
+    ) -> Result<(TerminalInput, TerminalOutput), ClientError> {
         let key = generate_key();
         let (rows, cols) = (size.rows.to_string(), size.cols.to_string());
+        let sides = [("rows", rows.as_str()), ("cols", cols.as_str())];
         let request = self
-            .query_request(Method::GET, &["sandboxes", id, "ssh"], &[("rows", &rows), ("cols", &cols)])?
+            .query_request(Method::GET, path, &[values, &sides].concat())?
             .header(header::CONNECTION, "Upgrade")
             .header(header::UPGRADE, "websocket")
             .header(header::SEC_WEBSOCKET_VERSION, "13")

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::BranchDatabase;
 
-use super::wait::WaitArgs;
+use super::wait::{ReadyWait, WaitArgs};
 use crate::{GlobalArgs, pick::DatabaseArg};
 
 /// Arguments of `db branch`.
@@ -24,5 +24,5 @@ pub async fn branch(args: BranchDatabaseArgs, global: &GlobalArgs) -> anyhow::Re
     let BranchDatabaseArgs { database, label, wait } = args;
     let (client, id) = database.find(global).await?;
     let ask = BranchDatabase { label };
-    wait.finish(&client, global, "branching database", client.branch_database(&id, &ask)).await
+    wait.finish(&client, global, ReadyWait::started("branching database"), client.branch_database(&id, &ask)).await
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::{CreateDatabase, DatabaseSize};
 
-use super::wait::WaitArgs;
+use super::wait::{ReadyWait, WaitArgs};
 use crate::{GlobalArgs, connect::connect};
 
 /// Arguments of `db create`.
@@ -32,7 +32,7 @@ pub struct CreateDatabaseArgs {
 pub async fn create(args: CreateDatabaseArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     let ask = args.ask();
-    args.wait.finish(&client, global, "creating database", client.create_database(&ask)).await
+    args.wait.finish(&client, global, ReadyWait::started("creating database"), client.create_database(&ask)).await
 }
 
 impl CreateDatabaseArgs {

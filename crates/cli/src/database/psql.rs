@@ -9,6 +9,7 @@ use std::{
 use clap_complete::ArgValueCompleter;
 use pandastack_client::wire::ManagedDatabase;
 
+use super::remote_psql::RemotePsql;
 use crate::{
     GlobalArgs,
     advice::advise,
@@ -30,12 +31,18 @@ pub struct PsqlArgs {
     /// Database: its id, a unique start of it, or its label; not needed if there is only one
     #[arg(value_name = "ID", add = ArgValueCompleter::new(complete::databases))]
     id: Option<String>,
+    /// Run this statement and end; may be repeated
+    #[arg(long = "command", short, value_name = "SQL", allow_hyphen_values = true)]
+    commands: Vec<String>,
+    /// Use the psql of the database's machine, even if this computer has one
+    #[arg(long)]
+    via_sandbox: bool,
     /// Arguments of psql, after `--`
     #[arg(last = true, allow_hyphen_values = true, value_name = "ARGS")]
-    pub(super) arguments: Vec<String>,
+    arguments: Vec<String>,
 }
 
-/// Becomes psql, connected to a database.
+/// Becomes psql, connected to a database. Without one, uses that of the database's machine.
 pub async fn psql(args: PsqlArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     if global.is_structured() {
         let text =
@@ -48,13 +55,28 @@ pub async fn psql(args: PsqlArgs, global: &GlobalArgs) -> anyhow::Result<ExitCod
         None => only(&client.databases().await.map_err(advise)?)?,
     };
     let database = client.get_database(&id).await.map_err(advise)?;
-    let mut command = Command::new("psql");
-    command.args(&args.arguments);
-    let mode = std::env::var("PGSSLMODE").ok();
-    prepare(&mut command, &database, mode.as_deref())?;
-    // Returns only if psql could not be started.
-    let error = command.exec();
-    Err(not_started(&error))
+    let arguments = args.all_arguments();
+    if !args.via_sandbox {
+        let mut command = Command::new("psql");
+        command.args(&arguments);
+        let mode = std::env::var("PGSSLMODE").ok();
+        prepare(&mut command, &database, mode.as_deref())?;
+        // Returns only if psql could not be started.
+        let error = command.exec();
+        if error.kind() != io::ErrorKind::NotFound {
+            return Err(ExitReason::Failure.error(format!("psql could not be started: {error}")));
+        }
+        eprintln!("psql is not installed on this computer; this is the one of the database's machine");
+    }
+    RemotePsql::new(&database, arguments)?.run(&client, global).await
+}
+
+impl PsqlArgs {
+    /// The arguments of psql.
+    pub(super) fn all_arguments(&self) -> Vec<String> {
+        let commands = self.commands.iter().flat_map(|sql| ["-c".to_owned(), sql.clone()]);
+        commands.chain(self.arguments.iter().cloned()).collect()
+    }
 }
 
 /// Returns the only database.
@@ -76,8 +98,7 @@ pub(super) fn prepare(command: &mut Command, database: &ManagedDatabase, mode: O
     let ManagedDatabase { id, host, port, username, password, database: name, .. } = database;
     let (Some(host), Some(port), Some(user), Some(password), Some(name)) = (host, port, username, password, name)
     else {
-        let text = format!("database {id} has no credentials yet; see its status with: pandastack db get {id}");
-        return Err(ExitReason::Failure.error(text));
+        return Err(no_credentials(id));
     };
     FOREIGN_VARIABLES.iter().for_each(|variable| {
         command.env_remove(variable);
@@ -92,11 +113,7 @@ pub(super) fn prepare(command: &mut Command, database: &ManagedDatabase, mode: O
     Ok(())
 }
 
-pub(super) fn not_started(error: &io::Error) -> anyhow::Error {
-    ExitReason::Failure.error(match error.kind() {
-        io::ErrorKind::NotFound => "psql is not installed; install it (Debian and Ubuntu: apt install \
-             postgresql-client; macOS: brew install libpq), or use: pandastack db query ID SQL"
-            .to_owned(),
-        _ => format!("psql could not be started: {error}"),
-    })
+pub(super) fn no_credentials(id: &str) -> anyhow::Error {
+    let text = format!("database {id} has no credentials yet; see its status with: pandastack db get {id}");
+    ExitReason::Failure.error(text)
 }

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    io::{self, BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Write},
     net::TcpListener,
     process::Command,
     time::Duration,
@@ -11,12 +11,15 @@ use std::{
 use clap::Parser;
 use pandastack_client::{
     Client, Config, SqlRows,
-    wire::{DatabaseStats, ManagedDatabase},
+    wire::{
+        BackupDrill, DatabaseArchive, DatabaseBackup, DatabaseBackups, DatabaseStats, ManagedDatabase, RestoreWindow,
+    },
 };
 
 use super::{
-    DatabaseCommand, delete, get, list, logs, psql, query, stats,
-    wait::{ReadyPace, ReadyState, state, until_ready},
+    DatabaseCommand, backups, delete, diff, get, list, logs, psql, query, reset, stats, tree,
+    verify_backup::{self, DrillWait, until_ended},
+    wait::{ReadyState, ReadyWait, state, until_ready},
 };
 use crate::{ClientCommand, GlobalArgs, exit::exit_code_of};
 
@@ -91,9 +94,10 @@ fn only_what_was_chosen_is_asked_for() {
 #[test]
 fn psql_gets_what_follows_the_dashes() {
     let arguments = |line: &str| match parse(line).unwrap() {
-        DatabaseCommand::Psql(args) => args.arguments,
+        DatabaseCommand::Psql(args) => args.all_arguments(),
         other => panic!("{line}: {other:?}"),
     };
+    assert_eq!(arguments("db psql app --via-sandbox -c a --command b -- --csv"), ["-c", "a", "-c", "b", "--csv"]);
     assert_eq!(arguments("db psql app -- -c select"), ["-c", "select"]);
     assert_eq!(arguments("db psql -- --csv"), ["--csv"]);
     assert!(arguments("db psql").is_empty());
@@ -117,12 +121,6 @@ fn psql_gets_the_password_by_a_variable() {
     }
     let error = psql::prepare(&mut Command::new("psql"), &database("ab", "provisioning"), None).unwrap_err();
     assert!(error.to_string().contains("pandastack db get ab"), "{error}");
-}
-
-#[test]
-fn a_missing_psql_has_a_next_step() {
-    let error = psql::not_started(&io::ErrorKind::NotFound.into()).to_string();
-    assert!(error.contains("apt install postgresql-client") && error.contains("db query"), "{error}");
 }
 
 #[test]
@@ -194,12 +192,14 @@ fn a_database_is_ready_when_it_has_credentials() {
     assert_eq!(state(&database("ab", "provisioning")), ReadyState::Pending);
     assert_eq!(state(&running()), ReadyState::Ready);
     assert_eq!(state(&ManagedDatabase { status: "hibernated".into(), ..running() }), ReadyState::Ready);
+    // One that restarts keeps its credentials.
+    assert_eq!(state(&ManagedDatabase { status: "provisioning".into(), ..running() }), ReadyState::Pending);
     let failed = ManagedDatabase { error: Some("no room".into()), ..database("ab", "failed") };
     assert_eq!(state(&failed), ReadyState::Lost("no room".into()));
 }
 
 /// Answers one request after the other, each on a connection of its own.
-fn client_of(answers: Vec<ManagedDatabase>) -> Client {
+fn client_of<T: serde::Serialize + Send + 'static>(answers: Vec<T>) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -216,8 +216,8 @@ fn client_of(answers: Vec<ManagedDatabase>) -> Client {
 }
 
 async fn waited(answers: Vec<ManagedDatabase>, longest: Duration) -> anyhow::Result<ManagedDatabase> {
-    let pace = ReadyPace { pause: Duration::from_millis(1), longest };
-    until_ready(&client_of(answers), database("ab", "provisioning"), pace).await
+    let wait = ReadyWait { pause: Duration::from_millis(1), longest, ..ReadyWait::started("creating") };
+    until_ready(&client_of(answers), database("ab", "provisioning"), wait).await
 }
 
 #[tokio::test]
@@ -230,4 +230,136 @@ async fn a_new_database_is_waited_for() {
     assert_eq!(error, "database ab failed: no room; delete it with: pandastack db delete ab");
     let error = waited(Vec::new(), Duration::ZERO).await.unwrap_err();
     assert_eq!(format!("{:?}", exit_code_of(&error)), format!("{:?}", std::process::ExitCode::from(124)));
+}
+
+#[test]
+fn a_clone_asks_for_what_was_chosen() {
+    let ask = |words: &[&str]| {
+        let line = Line::try_parse_from(["x", "db", "clone", "app"].iter().chain(words)).unwrap();
+        match line.command {
+            ClientCommand::Db(DatabaseCommand::Clone(args)) => args.ask(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(serde_json::to_string(&ask(&[])).unwrap(), "{}");
+    let whole = ask(&["--label", "l", "--at", "2026-01-31T23:59:59Z", "--size", "4g", "--no-wait"]);
+    assert_eq!(
+        serde_json::to_string(&whole).unwrap(),
+        r#"{"label":"l","target_time":"2026-01-31T23:59:59Z","size":"4g"}"#
+    );
+    for words in [["--at", "-10m"], ["--target-time", "10 minutes ago"]] {
+        assert!(ask(&words).target_time.unwrap().ends_with('Z'), "{words:?}");
+    }
+    for bad in ["db clone", "db clone a --at yesterday", "db clone a --size 2g", "db reset", "db diff"] {
+        assert!(parse(bad).is_err(), "{bad}");
+    }
+    let at = |line: &str| match parse(line).unwrap() {
+        DatabaseCommand::VerifyBackup(args) => args.at,
+        other => panic!("{line}: {other:?}"),
+    };
+    assert!(at("db verify-backup a").is_none() && at("db verify-backup a --at -1h --no-wait").is_some());
+    assert!(matches!(parse("db branches").unwrap(), DatabaseCommand::Tree(_)));
+}
+
+#[test]
+fn a_diff_is_shown_in_colours_and_cannot_command_the_terminal() {
+    let lines = ["--- a", "+++ b", "@@ -1 +1 @@", "-x", "+y", " z\tz\u{1b}[31m"];
+    let plain = lines.map(|line| diff::shown(line, false));
+    assert_eq!(plain, ["--- a", "+++ b", "@@ -1 +1 @@", "-x", "+y", " z\tz[31m"]);
+    let coloured = lines.map(|line| diff::shown(line, true));
+    assert_eq!(coloured[3..], ["\u{1b}[31m-x\u{1b}[0m", "\u{1b}[32m+y\u{1b}[0m", " z\tz[31m"]);
+}
+
+#[test]
+fn a_reset_names_what_is_lost() {
+    let branch = ManagedDatabase { branched_from: Some("cd".into()), ..database("ab", "running") };
+    assert_eq!(reset::lost(&branch).unwrap(), "This replaces all data of branch ab (app) with that of its parent cd.");
+    assert!(reset::lost(&database("ab", "running")).unwrap_err().to_string().contains("is no branch"));
+}
+
+#[test]
+fn databases_are_drawn_under_their_sources() {
+    let from = |id: &str, branched: Option<&str>, cloned: Option<&str>| ManagedDatabase {
+        label: None,
+        branched_from: branched.map(Into::into),
+        cloned_from: cloned.map(Into::into),
+        ..database(id, "running")
+    };
+    let all = vec![
+        database("a", "running"),
+        from("b", Some("a"), None),
+        ManagedDatabase { status: "failed".into(), ..from("c", None, Some("a")) },
+        from("d", Some("b"), None),
+        from("e", Some("gone"), None),
+    ];
+    let expected = "\
+● a  app  running
+├── ● b  running
+│   └── ● d  running  ← this one
+└── ✗ c  failed  (clone)
+● e  running
+";
+    assert_eq!(tree::picture(&all, Some("d"), false), expected);
+    let ids = |id: &str| tree::family(all.clone(), id).into_iter().map(|one| one.id).collect::<String>();
+    assert_eq!((ids("d").as_str(), ids("a").as_str(), ids("e").as_str()), ("abcd", "abcd", "e"));
+    let circle = vec![from("a", Some("b"), None), from("b", Some("a"), None)];
+    assert_eq!(tree::picture(&circle, None, false), "");
+    assert!(!tree::family(circle, "a").is_empty());
+}
+
+#[test]
+fn backups_show_window_archive_and_drill() {
+    let held = DatabaseBackups {
+        items: vec![DatabaseBackup { name: "b1".into(), taken_at: "t1".into(), size_bytes: 3 << 20 }],
+        count: 1,
+        window: Some(RestoreWindow { earliest: "t1".into(), latest: "t2".into() }),
+        archive: DatabaseArchive {
+            health: "behind".into(),
+            pending_segments: 2,
+            pending_bytes: 32 << 20,
+            error: Some("no route".into()),
+            ..DatabaseArchive::default()
+        },
+        drill: Some(drill("failed", "t3")),
+    };
+    assert_eq!(backups::row(&held.items[0]), ["b1", "t1", "3.0 MiB"]);
+    let shown = backups::facts(&held).into_iter().map(|row| row.join(": ")).collect::<Vec<_>>();
+    let expected = [
+        "restorable from: t1",
+        "restorable to: t2",
+        "archive: behind",
+        "not archived yet: 2 segments, 32.0 MiB",
+        "archive error: no route",
+        "last drill: failed at t3: bad page",
+    ];
+    assert_eq!(shown, expected);
+    let none = DatabaseBackups {
+        archive: DatabaseArchive { health: "off".into(), ..Default::default() },
+        ..Default::default()
+    };
+    assert_eq!(backups::facts(&none), [["archive", "off"]]);
+}
+
+fn drill(status: &str, started_at: &str) -> BackupDrill {
+    let error = (status == "failed").then(|| "bad page".to_owned());
+    BackupDrill { status: status.into(), started_at: started_at.into(), error, ..BackupDrill::default() }
+}
+
+fn drilled(drill: Option<BackupDrill>) -> DatabaseBackups {
+    DatabaseBackups { drill, ..DatabaseBackups::default() }
+}
+
+#[tokio::test]
+async fn a_drill_is_waited_for() {
+    let wait = DrillWait { pause: Duration::from_millis(1), longest: Duration::from_secs(60) };
+    let begun = drill("running", "2026-01-02");
+    let passed = BackupDrill { relations_checked: Some(40), ..drill("passed", "2026-01-02") };
+    let older = drilled(Some(drill("failed", "2026-01-01")));
+    let answers = vec![older, drilled(None), drilled(Some(begun.clone())), drilled(Some(passed.clone()))];
+    let ended = until_ended(&client_of(answers), "ab", begun.clone(), wait).await.unwrap();
+    assert_eq!(ended, passed);
+    assert!(verify_backup::facts(&ended).contains(&vec!["checked".to_owned(), "40 tables and indexes".to_owned()]));
+    let at_once = DrillWait { longest: Duration::ZERO, ..wait };
+    let late = until_ended(&client_of(Vec::<DatabaseBackups>::new()), "ab", begun, at_once).await.unwrap_err();
+    assert_eq!(format!("{:?}", exit_code_of(&late)), format!("{:?}", std::process::ExitCode::from(124)));
 }

@@ -1,4 +1,4 @@
-//! Waits until a new database can be used, and prints it. `create` and `branch` share this.
+//! Waits until a database can be used, and prints it. The commands that start one share this.
 
 use std::{
     process::ExitCode,
@@ -21,8 +21,10 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(200);
 /// Longest wait. The first database of a server also prepares what later ones start from.
 const READY_MAX: Duration = Duration::from_secs(300);
+/// Longest wait for a database that is rebuilt from an archive. It grows with the data.
+const REBUILD_MAX: Duration = Duration::from_secs(1800);
 
-/// Whether a command waits until the new database can be used.
+/// Whether a command waits until the database can be used.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct WaitArgs {
     /// Do not wait until it can be used; print its id
@@ -30,14 +32,24 @@ pub struct WaitArgs {
     no_wait: bool,
 }
 
-/// How often and how long to ask.
+/// How to wait for a database.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReadyPace {
+pub(super) struct ReadyWait {
+    /// What the spinner says.
+    pub doing: &'static str,
     pub pause: Duration,
     pub longest: Duration,
+    pub has_data: HasData,
 }
 
-/// How far a new database is.
+/// Whether the database held data before the command.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum HasData {
+    No,
+    Yes,
+}
+
+/// How far a database is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadyState {
     Pending,
@@ -46,16 +58,40 @@ pub(super) enum ReadyState {
     Lost(String),
 }
 
+impl ReadyWait {
+    /// Waits for a database whose machine starts.
+    pub fn started(doing: &'static str) -> Self {
+        Self { doing, pause: PAUSE, longest: READY_MAX, has_data: HasData::No }
+    }
+
+    /// Waits for a database that is rebuilt from an archive.
+    pub fn rebuilt(doing: &'static str) -> Self {
+        Self { longest: REBUILD_MAX, ..Self::started(doing) }
+    }
+
+    /// The database was there before.
+    pub fn of_old(self) -> Self {
+        Self { has_data: HasData::Yes, ..self }
+    }
+
+    fn next_step(self, id: &str) -> String {
+        match self.has_data {
+            HasData::No => format!("delete it with: pandastack db delete {id}"),
+            HasData::Yes => format!("see what can be done with: pandastack db get {id}"),
+        }
+    }
+}
+
 impl WaitArgs {
-    /// Makes a database and prints it when it can be used.
+    /// Makes or changes a database and prints it when it can be used.
     pub async fn finish(
         self,
         client: &Client,
         global: &GlobalArgs,
-        doing: &'static str,
+        wait: ReadyWait,
         make: impl Future<Output = Result<ManagedDatabase, ClientError>>,
     ) -> anyhow::Result<ExitCode> {
-        let spinner = Spinner::start(doing);
+        let spinner = Spinner::start(wait.doing);
         if self.no_wait {
             let made = make.await.map_err(advise)?;
             drop(spinner);
@@ -66,14 +102,13 @@ impl WaitArgs {
         let begun = Instant::now();
         let made = make.await.map_err(advise)?;
         let id = made.id.clone();
-        let pace = ReadyPace { pause: PAUSE, longest: READY_MAX };
         let ready = tokio::select! {
-            ready = until_ready(client, made, pace) => Some(ready),
+            ready = until_ready(client, made, wait) => Some(ready),
             () = interrupt.recv() => None,
         };
         drop(spinner);
         let Some(ready) = ready else {
-            eprintln!("database {id} is still being made; see: pandastack db get {id}");
+            eprintln!("{} goes on; see: pandastack db get {id}", wait.doing);
             return Ok(ExitCode::from(INTERRUPTED));
         };
         print_ready(&ready?, begun.elapsed(), global)
@@ -84,7 +119,7 @@ impl WaitArgs {
 pub(super) async fn until_ready(
     client: &Client,
     mut database: ManagedDatabase,
-    pace: ReadyPace,
+    wait: ReadyWait,
 ) -> anyhow::Result<ManagedDatabase> {
     let begun = Instant::now();
     let id = database.id.clone();
@@ -92,28 +127,29 @@ pub(super) async fn until_ready(
         match state(&database) {
             ReadyState::Ready => return Ok(database),
             ReadyState::Lost(why) => {
-                let text = format!("database {id} failed: {why}; delete it with: pandastack db delete {id}");
+                let text = format!("database {id} failed: {why}; {}", wait.next_step(&id));
                 return Err(ExitReason::Failure.error(text));
             }
-            ReadyState::Pending if begun.elapsed() >= pace.longest => {
-                let seconds = pace.longest.as_secs();
+            ReadyState::Pending if begun.elapsed() >= wait.longest => {
+                let seconds = wait.longest.as_secs();
                 let text = format!("database {id} was not ready after {seconds} s; see: pandastack db get {id}");
                 return Err(ExitReason::TimedOut.error(text));
             }
-            ReadyState::Pending => tokio::time::sleep(pace.pause).await,
+            ReadyState::Pending => tokio::time::sleep(wait.pause).await,
         }
         database = client.get_database(&id).await.map_err(advise).with_context(|| format!("wait for database {id}"))?;
     }
 }
 
-/// Tells how far a database is. One that has credentials may have fallen asleep already.
+/// Tells how far a database is. One that has credentials may have fallen asleep already, and one
+/// that restarts keeps its own.
 pub(super) fn state(database: &ManagedDatabase) -> ReadyState {
     let ManagedDatabase { status, error, connection_url, .. } = database;
     match (status.as_str(), connection_url) {
         ("failed", _) => ReadyState::Lost(error.clone().unwrap_or_else(|| "the server does not say why".to_owned())),
         ("deleting", _) => ReadyState::Lost("it is being deleted".to_owned()),
+        ("provisioning", _) | (_, None) => ReadyState::Pending,
         (_, Some(_)) => ReadyState::Ready,
-        (_, None) => ReadyState::Pending,
     }
 }
 

@@ -7,13 +7,13 @@ use std::{
 
 use pandastack_client::{Client, FollowedEvent};
 
-use super::ssh::keys;
 use crate::{
     GlobalArgs,
     exit::ExitReason,
     follow::exit_code,
     interrupt::{INTERRUPTED, StopSignals},
     pick::SandboxArg,
+    terminal::keys,
 };
 
 /// Arguments of `sandbox attach`.

@@ -1,27 +1,8 @@
 //! `pandastack sandbox ssh`
 
-use std::{
-    io::{self, IsTerminal, Read, Write},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
-use anyhow::Context;
-use pandastack_client::{ClientError, TerminalEvent, TerminalInput, TerminalOutput, TerminalSize};
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::mpsc,
-};
-
-use crate::{
-    GlobalArgs, advice::advise, follow::exit_code, interrupt::StopSignals, pick::SandboxArg, raw::RawTerminal,
-};
-
-/// The byte that a terminal reads as end of input.
-const END_OF_INPUT: &[u8] = &[4];
-/// Most bytes of input in one read.
-const KEYS_BYTES: usize = 16 * 1024;
-/// Pieces of input that may wait to be sent.
-const KEYS_QUEUE: usize = 4;
+use crate::{GlobalArgs, advice::advise, pick::SandboxArg, raw::RawTerminal, terminal::LocalTerminal};
 
 /// Arguments of `sandbox ssh`.
 #[derive(Debug, clap::Args)]
@@ -33,77 +14,7 @@ pub struct SshArgs {
 /// Opens a shell in a sandbox, in this terminal. Returns its exit code.
 pub async fn ssh(args: SshArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let (client, id) = args.sandbox.find(global).await?;
-    // Listen before the size is read, so that no later size is missed.
-    let resized = signal(SignalKind::window_change()).context("listen for signals")?;
+    let terminal = LocalTerminal::listen()?;
     let (keyboard, screen) = client.ssh(&id, RawTerminal::size()).await.map_err(advise)?;
-    let mut asked_to_stop = StopSignals::listen()?;
-    // Raw mode lasts until this function returns.
-    let _raw = RawTerminal::enter().context("set up the terminal")?;
-    let ended = tokio::select! {
-        ended = show(screen) => ended,
-        broken = type_in(keyboard, resized) => broken.map(|never| match never {}),
-        () = asked_to_stop.recv() => Ok(crate::interrupt::INTERRUPTED.into()),
-    };
-    Ok(exit_code(ended?))
-}
-
-/// Shows output until the shell ends, and returns its exit code.
-async fn show(mut screen: TerminalOutput) -> anyhow::Result<i32> {
-    loop {
-        match screen.next().await {
-            Ok(TerminalEvent::Bytes(bytes)) => {
-                let mut out = io::stdout().lock();
-                out.write_all(&bytes)?;
-                out.flush()?;
-            }
-            Ok(TerminalEvent::Exit(code)) => return Ok(code),
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// Sends keys and terminal sizes while the connection is open.
-async fn type_in(mut keyboard: TerminalInput, mut resized: Signal) -> anyhow::Result<std::convert::Infallible> {
-    let mut keys = keys()?;
-    let mut keys_open = true;
-    loop {
-        let sent = tokio::select! {
-            typed = keys.recv(), if keys_open => {
-                keys_open = typed.is_some();
-                keyboard.send(typed.unwrap_or_else(|| END_OF_INPUT.to_vec()).into()).await
-            }
-            _ = resized.recv() => keyboard.resize(RawTerminal::size()).await,
-        };
-        match sent {
-            Ok(()) => {}
-            // The reading side reports the reason: the shell may just have ended.
-            Err(ClientError::Socket { .. }) => std::future::pending().await,
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// Reads our standard input to its end, in a separate thread, because a terminal read cannot be
-/// cancelled. The thread ends with the program.
-pub(super) fn keys() -> anyhow::Result<mpsc::Receiver<Vec<u8>>> {
-    let (tx, rx) = mpsc::channel(KEYS_QUEUE);
-    let read = move || {
-        let mut buffer = vec![0; KEYS_BYTES];
-        while let Ok(count @ 1..) = io::stdin().read(&mut buffer)
-            && tx.blocking_send(buffer[..count].to_vec()).is_ok()
-        {}
-    };
-    std::thread::Builder::new().name("keys".to_owned()).spawn(read).context("read from the terminal")?;
-    Ok(rx)
-}
-
-impl RawTerminal {
-    /// The size of our own terminal, or a common size if there is none.
-    fn size() -> TerminalSize {
-        let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok()).flatten();
-        match size {
-            Some(size) if size.ws_row > 0 && size.ws_col > 0 => TerminalSize { rows: size.ws_row, cols: size.ws_col },
-            _ => TerminalSize { rows: 24, cols: 80 },
-        }
-    }
+    terminal.connect(keyboard, screen).await
 }

@@ -1,10 +1,6 @@
 //! `pandastack sandbox tree`
 
-use std::{
-    collections::{HashMap, HashSet},
-    io::IsTerminal,
-    process::ExitCode,
-};
+use std::{collections::HashSet, io::IsTerminal, process::ExitCode};
 
 use clap_complete::ArgValueCompleter;
 use pandastack_client::{
@@ -12,7 +8,15 @@ use pandastack_client::{
     wire::{FamilyTree, TreeNode},
 };
 
-use crate::{GlobalArgs, advice::advise, colour, complete, connect::connect, find::FoundKind, output};
+use crate::{
+    GlobalArgs,
+    advice::advise,
+    colour, complete,
+    connect::connect,
+    find::FoundKind,
+    output,
+    tree_picture::{self, TreeLine},
+};
 
 /// Arguments of `sandbox tree`.
 #[derive(Debug, clap::Args)]
@@ -67,40 +71,19 @@ async fn all_trees(client: &Client) -> Result<Vec<FamilyTree>, ClientError> {
 }
 
 fn draw(tree: &FamilyTree) -> String {
-    let mut children: HashMap<&str, Vec<&TreeNode>> = HashMap::new();
-    for node in &tree.nodes {
-        children.entry(node.parent_id.as_deref().unwrap_or("")).or_default().push(node);
-    }
-    let mut text = String::new();
-    // A stack of nodes, each with the prefix of its line and the prefix of its children's lines.
-    // A loop instead of recursion, because families may be very deep.
-    let roots = children.remove("").unwrap_or_default();
-    let mut waiting: Vec<(&TreeNode, String, String)> =
-        roots.into_iter().rev().map(|node| (node, String::new(), String::new())).collect();
-    while let Some((node, before, below)) = waiting.pop() {
-        text.push_str(&format!("{before}{}\n", line(node, &tree.sandbox_id)));
-        let own = children.remove(node.id.as_str()).unwrap_or_default();
-        for (from_last, child) in own.into_iter().rev().enumerate() {
-            let (branch, rest) = if from_last == 0 { ("└── ", "    ") } else { ("├── ", "│   ") };
-            waiting.push((child, format!("{below}{branch}"), format!("{below}{rest}")));
-        }
-    }
-    text
+    let line = |node: &TreeNode| TreeLine {
+        id: node.id.clone(),
+        parent: node.parent_id.clone(),
+        text: text(node, &tree.sandbox_id),
+    };
+    tree_picture::draw(&tree.nodes.iter().map(line).collect::<Vec<_>>())
 }
 
-fn line(node: &TreeNode, asked: &str) -> String {
-    let mark = match node.status.as_str() {
-        "running" => '●',
-        "paused" => '◐',
-        "hibernated" => '○',
-        "failed" => '✗',
-        "deleted" => '·',
-        _ => '◌',
-    };
+fn text(node: &TreeNode, asked: &str) -> String {
     let this = if node.id == asked { "  ← this one" } else { "" };
     let is_coloured = colour::is_wanted(std::io::stdout().is_terminal());
     let status = if is_coloured { colour::state(&node.status) } else { node.status.clone() };
-    format!("{mark} {}  {status}{this}", node.id)
+    format!("{} {}  {status}{this}", tree_picture::mark(&node.status), node.id)
 }
 
 #[cfg(test)]

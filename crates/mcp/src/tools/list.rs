@@ -298,17 +298,45 @@ fn copies() -> Vec<ToolSpec> {
 
 fn platform() -> Vec<ToolSpec> {
     let tool = |name, title, effect| tool(Toolset::Platform, name, title, effect);
-    let database = text("Id of the database, from list_databases");
+    let database = || text("Id of the database, from list_databases");
+    let size =
+        |usual: &str| json!({"type": "string", "enum": ["1g", "4g", "16g"], "description": format!("Memory; {usual}")});
     vec![
         tool("list_templates", "List templates", ToolEffect::Reads)
             .says("Lists the templates that create_sandbox can start from."),
         tool("create_database", "Create a database", ToolEffect::Adds)
             .says("Creates a PostgreSQL database and waits until it is ready. Returns its connection URL.")
-            .takes(json!({"label": text("A name of your own")}), &[]),
+            .takes(json!({"label": text("A name of your own"), "size": size("1g by default")}), &[]),
+        tool("branch_database", "Branch a database", ToolEffect::Adds)
+            .says(
+                "Copies a database as it is now, with its data, and waits until the copy is ready. Try migrations and \
+                 risky statements on the copy. Returns its connection URL.",
+            )
+            .takes(json!({"database_id": database(), "label": text("A name for the copy")}), &["database_id"]),
+        tool("clone_database", "Clone a database", ToolEffect::Adds)
+            .says(
+                "Makes a database from the backups of another one, as that was at a time, for example before a \
+                 mistake. Waits until it is ready and returns its connection URL. The other one does not change.",
+            )
+            .takes(
+                json!({
+                    "database_id": database(),
+                    "target_time": text(
+                        "RFC 3339, such as 2026-01-31T23:59:59Z, inside the window of database_backups; the latest by \
+                         default"
+                    ),
+                    "label": text("A name for the clone"),
+                    "size": size("that of the other one by default"),
+                }),
+                &["database_id"],
+            ),
+        tool("database_backups", "Show the backups of a database", ToolEffect::Reads)
+            .says("Shows the backups of a database, the times that it can be cloned at, and whether its archive works.")
+            .takes(json!({"database_id": database()}), &["database_id"]),
         tool("list_databases", "List databases", ToolEffect::Reads).says("Lists the databases of this workspace."),
         tool("delete_database", "Delete a database", ToolEffect::Removes)
             .says("Deletes a database with all its data. This cannot be undone.")
-            .takes(json!({"database_id": database}), &["database_id"]),
+            .takes(json!({"database_id": database()}), &["database_id"]),
         tool("list_apps", "List apps", ToolEffect::Reads).says("Lists the apps of this workspace."),
         tool("deploy_app", "Deploy an app", ToolEffect::Adds)
             .says("Builds and deploys an app from its Git repository. Returns the deployment, which goes on.")

@@ -19,14 +19,37 @@ pub async fn list_templates(api: &dyn Api) -> Result<ToolOutput, String> {
     pass(api, RestRequest::new("GET", &["templates"]), "other names are in the command: pandastack template list").await
 }
 
-/// Makes a database and waits until it can be used.
 pub async fn create_database(api: &dyn Api, given: &Arguments<'_>) -> Result<ToolOutput, String> {
+    make_database(api, &["databases"], (given, &["label", "size"])).await
+}
+
+pub async fn branch_database(api: &dyn Api, given: &Arguments<'_>) -> Result<ToolOutput, String> {
+    make_database(api, &["databases", given.id("database_id")?, "branches"], (given, &["label"])).await
+}
+
+pub async fn clone_database(api: &dyn Api, given: &Arguments<'_>) -> Result<ToolOutput, String> {
+    make_database(api, &["databases", given.id("database_id")?, "clone"], (given, &["label", "target_time", "size"]))
+        .await
+}
+
+pub async fn database_backups(api: &dyn Api, given: &Arguments<'_>) -> Result<ToolOutput, String> {
+    pass(api, RestRequest::new("GET", &["databases", given.id("database_id")?, "backups"]), "").await
+}
+
+/// Makes a database and waits until it can be used. The named arguments are texts of the request.
+async fn make_database(
+    api: &dyn Api,
+    path: &[&str],
+    (given, names): (&Arguments<'_>, &[&str]),
+) -> Result<ToolOutput, String> {
     let until = Instant::now() + DATABASE_MAX;
     let mut body = Map::new();
-    if let Some(label) = given.text("label")? {
-        body.insert("label".to_owned(), json!(label));
+    for name in names {
+        if let Some(text) = given.text(name)? {
+            body.insert((*name).to_owned(), json!(text));
+        }
     }
-    let request = RestRequest::new("POST", &["databases"]).json(Value::Object(body)).within(DATABASE_MAX);
+    let request = RestRequest::new("POST", path).json(Value::Object(body)).within(DATABASE_MAX);
     let mut answer = api.call(request).await?;
     while !answer.is_refusal() && Instant::now() < until {
         let shown = answer.json().unwrap_or_default();

@@ -262,13 +262,36 @@ async fn a_database_is_waited_for() {
     let making = r#"{"id":"d","status":"provisioning"}"#;
     let ready = r#"{"id":"d","status":"running","connection_url":"postgres://x"}"#;
     let api = StandIn::playing([(202, making), (200, making), (200, ready)]);
-    assert_eq!(api.run("create_database", json!({"label": "l"})).await, ToolOutput::text(ready));
+    assert_eq!(api.run("create_database", json!({"label": "l", "size": "4g"})).await, ToolOutput::text(ready));
+    assert_eq!(api.body(0), json!({"label": "l", "size": "4g"}));
     assert_eq!(api.asked(), ["POST /databases", "GET /databases/d", "GET /databases/d"]);
     let api = StandIn::playing([(202, making), (200, r#"{"id":"d","status":"failed","error":"no room"}"#)]);
     assert!(api.run("create_database", json!({})).await.failed);
     let api = StandIn::playing(std::iter::repeat_n((200, making), 400));
     let late = api.run("create_database", json!({})).await;
     assert!(text(&late, 1).contains("not ready yet") && api.asked().len() <= 182);
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_of_databases_are_waited_for() {
+    let making = r#"{"id":"e","status":"provisioning"}"#;
+    let ready = r#"{"id":"e","status":"running","connection_url":"postgres://x"}"#;
+    let time = "2026-01-31T23:59:59Z";
+    for (tool, route, sent) in [
+        ("branch_database", "branches", json!({"label": "l"})),
+        ("clone_database", "clone", json!({"label": "l", "target_time": time, "size": "4g"})),
+    ] {
+        let api = StandIn::playing([(202, making), (200, ready)]);
+        let output = api.run(tool, json!({"database_id": "d", "label": "l", "target_time": time, "size": "4g"})).await;
+        assert_eq!(output, ToolOutput::text(ready));
+        assert_eq!(api.asked(), [format!("POST /databases/d/{route}").as_str(), "GET /databases/e"]);
+        assert_eq!(api.body(0), sent);
+    }
+    let refused = r#"{"error":"there is no backup yet","code":"database.no_backup"}"#;
+    assert!(StandIn::playing([(409, refused)]).run("clone_database", json!({"database_id": "d"})).await.failed);
+    let api = StandIn::playing([(200, r#"{"items":[]}"#)]);
+    assert!(!api.run("database_backups", json!({"database_id": "d"})).await.failed);
+    assert_eq!(api.asked(), ["GET /databases/d/backups"]);
 }
 
 #[tokio::test(start_paused = true)]
