@@ -101,6 +101,29 @@ METHODS: Dict[str, Reach] = {
         "databases.branch",
         lambda c, s: c.databases.branch("db", wait=False),
     ),
+    "get_databases_id_backups": ("databases.backups", lambda c, s: c.databases.backups("db")),
+    "post_databases_id_backups": ("databases.backup", lambda c, s: c.databases.backup("db")),
+    "post_databases_id_clone": (
+        "databases.clone",
+        lambda c, s: c.databases.clone("db", wait=False),
+    ),
+    "get_databases_id_diff": ("databases.diff", lambda c, s: c.databases.diff("db", "other")),
+    "post_databases_id_failover": (
+        "databases.failover",
+        lambda c, s: c.databases.failover("db"),
+    ),
+    "post_databases_id_reset": (
+        "databases.reset",
+        lambda c, s: c.databases.reset("db", wait=False),
+    ),
+    "post_databases_id_restart": (
+        "databases.restart",
+        lambda c, s: c.databases.restart("db", wait=False),
+    ),
+    "post_databases_id_verify_backup": (
+        "databases.verify_backup",
+        lambda c, s: c.databases.verify_backup("db", wait=False),
+    ),
     "get_databases_id_connection": (
         "databases.connection",
         lambda c, s: c.databases.connection("db"),

@@ -14,6 +14,7 @@ from pandastack import (
     AsyncPandaStack,
     AuthError,
     BadRequestError,
+    ConflictError,
     Database,
     ForbiddenError,
     PandastackError,
@@ -164,6 +165,100 @@ def test_a_branch(server: StandIn, client: PandaStack, db: Database) -> None:
     assert server.seen[0].json() == {"label": "try"}
     assert (branch.id, branch.branched_from) == (other, DB)
     assert client.databases.branch(DB, wait=False).status == "provisioning"
+
+
+def test_a_clone_of_a_moment(
+    server: StandIn, client: PandaStack, db: Database, naps: List[float]
+) -> None:
+    other = "7d000000-0000-4000-8000-000000000002"
+    server.on("POST", f"{D}/clone", Reply(202, {**waiting(), "id": other}))
+    copy = database(id=other, cloned_from=DB)
+    server.on(
+        "GET", f"/v1/databases/{other}", Reply(200, {**waiting(), "id": other}), Reply(200, copy)
+    )
+    moment = datetime.datetime(2026, 1, 2, 3, 4, tzinfo=datetime.timezone.utc)
+    clone = db.clone(label="before", target_time=moment, size="4g")
+    assert server.seen[0].json() == {
+        "label": "before",
+        "target_time": "2026-01-02T03:04:00+00:00",
+        "size": "4g",
+    }
+    assert (clone.id, clone.cloned_from, naps) == (other, DB, [1.0])
+    made = client.databases.clone(DB, target_time="2026-01-02T03:04:00Z", wait=False)
+    assert made.status == "provisioning"
+    assert server.seen[-1].json() == {"target_time": "2026-01-02T03:04:00Z"}
+    with pytest.raises(ValueError, match="needs a time zone"):
+        db.clone(target_time=datetime.datetime(2026, 1, 2))
+    server.on("POST", f"{D}/clone", Reply(409, {"error": "none", "code": "database.no_backup"}))
+    with pytest.raises(ConflictError) as caught:
+        db.clone()
+    assert caught.value.code == "database.no_backup"
+
+
+def test_restart_reset_and_failover(
+    server: StandIn, client: PandaStack, db: Database, naps: List[float]
+) -> None:
+    # It keeps its credentials while it restarts.
+    starting = database(status="provisioning")
+    server.on("POST", f"{D}/restart", Reply(202, starting))
+    server.on("POST", f"{D}/reset", Reply(202, starting))
+    server.on("POST", f"{D}/failover", Reply(200, waiting()))
+    server.on("GET", D, Reply(200, starting), Reply(200, database(update_available=True)))
+    db.restart()
+    assert (db.status, db.update_available, naps) == ("running", True, [1.0])
+    db.reset(wait=False)
+    assert db.status == "provisioning"
+    db.failover()
+    assert db.status == "running"
+    assert client.databases.failover(DB).status == "provisioning"
+    assert client.databases.restart(DB).status == "running"
+    server.on("GET", D, Reply(200, waiting("failed", error="no volume")))
+    with pytest.raises(ServerError, match="failed: no volume"):
+        client.databases.reset(DB)
+
+
+def test_a_diff_of_schemas(server: StandIn, db: Database) -> None:
+    found = {"from": DB, "to": "p", "same": False, "diff": "+CREATE TABLE t ();"}
+    server.on("GET", f"{D}/diff", Reply(200, found))
+    assert db.diff()["diff"] == "+CREATE TABLE t ();"
+    assert server.seen[-1].query == {}
+    assert db.diff("p") == found
+    assert server.seen[-1].query == {"to": ["p"]}
+
+
+def test_backups(server: StandIn, db: Database) -> None:
+    held = backups(window={"earliest": "a", "latest": "b"})
+    server.on("GET", f"{D}/backups", Reply(200, held))
+    taken = {"name": "b1", "taken_at": "2026-01-02T00:00:00.000Z", "size_bytes": 7}
+    server.on("POST", f"{D}/backups", Reply(201, taken))
+    assert db.backups() == held
+    assert db.backup()["name"] == "b1"
+
+
+def backups(**fields: Any) -> Dict[str, Any]:
+    archive = {"health": "ok", "pending_segments": 0, "pending_bytes": 0}
+    return {"items": [], "count": 0, "archive": archive, **fields}
+
+
+def drill(status: str, started_at: str = "2026-01-02T00:00:00.000Z") -> Dict[str, Any]:
+    return {"status": status, "started_at": started_at}
+
+
+def test_a_drill_is_waited_for(
+    server: StandIn, client: PandaStack, db: Database, naps: List[float]
+) -> None:
+    server.on("POST", f"{D}/verify-backup", Reply(202, drill("running")))
+    # The list may still show an older drill.
+    older = drill("failed", "2026-01-01T00:00:00.000Z")
+    looks = [backups(drill=older), backups(), backups(drill=drill("passed"))]
+    server.on("GET", f"{D}/backups", *(Reply(200, look) for look in looks))
+    assert db.verify_backup(target_time="2026-01-01T00:00:00Z")["status"] == "passed"
+    assert server.seen[0].json() == {"target_time": "2026-01-01T00:00:00Z"}
+    assert naps == [1.0, 1.5, 2.25]
+    assert client.databases.verify_backup(DB, wait=False)["status"] == "running"
+    server.on("GET", f"{D}/backups", Reply(200, backups(drill=drill("running"))))
+    with pytest.raises(PandastackError, match=r"has not ended after 0\.5 s"):
+        client.databases.verify_backup(DB, timeout=0.5)
 
 
 def test_stats_and_logs(server: StandIn, db: Database) -> None:

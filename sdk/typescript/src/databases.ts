@@ -41,7 +41,9 @@ export interface DatabaseInfo {
   broker_url?: string;
   /** Why it failed, or what it waits for. */
   error?: string;
-  /** Whether a failed database can be restored, why, and how long it takes. */
+  /** Whether a restart would bring a newer version of its template. */
+  update_available?: boolean;
+  /** Whether a failed database can be rebuilt from its archive, why, and how long it takes. */
   failover_available?: boolean;
   failover_reason?: string;
   failover_eta_seconds?: number;
@@ -70,21 +72,34 @@ export interface DatabaseCreateOptions {
 
 export interface DatabaseCloneOptions {
   label?: string;
-  /** The moment to restore, such as `2026-08-06T09:30:00Z`. The latest by default. */
-  target_time?: string;
+  /**
+   * The moment to restore, such as `2026-08-06T09:30:00Z`, inside the `window` of the backups. The
+   * latest by default.
+   */
+  target_time?: string | Date;
+  /** Memory: `1g`, `4g` or `16g`; that of the source by default. */
   size?: string;
 }
 
-/** How to wait for a new database. */
+export interface VerifyBackupOptions {
+  /** The moment to restore, as for a clone. The latest by default. */
+  target_time?: string | Date;
+}
+
+/** How to wait for a database, or for a restore drill. */
 export interface DatabaseWaitOptions extends CallOptions {
   /** Waits until it can be used, which is the default. */
   wait?: boolean | undefined;
-  /** The longest wait in milliseconds; 180 000 by default. */
+  /** The longest wait in milliseconds; 180 000 by default, more where backups are read. */
   waitMs?: number | undefined;
 }
 
 const READY_MS = 180_000;
 const CLONE_READY_MS = 600_000;
+const FAILOVER_MS = 300_000;
+const DIFF_MS = 300_000;
+const BACKUP_MS = 3_600_000;
+const DRILL_MS = 3_600_000;
 const FIRST_LOOK_MS = 1000;
 const LOOK_MS_MAX = 5000;
 // What the broker answers about a statement: an error in it, or its time is over.
@@ -115,6 +130,7 @@ export class Database implements DatabaseInfo {
   declare readonly broker_token?: string;
   declare readonly broker_url?: string;
   declare readonly error?: string;
+  declare readonly update_available?: boolean;
   declare readonly failover_available?: boolean;
   declare readonly failover_reason?: string;
   declare readonly failover_eta_seconds?: number;
@@ -164,6 +180,57 @@ export class Database implements DatabaseInfo {
   /** Copies it as it is now, data included. The copy has credentials of its own. */
   branch(options: { label?: string } = {}, call: DatabaseWaitOptions = {}): Promise<Database> {
     return this.#client.databases.branch(this.id, options, call);
+  }
+
+  /** Makes this branch what its parent is now. Its own changes are lost. */
+  async reset(call: DatabaseWaitOptions = {}): Promise<this> {
+    return this.#take(await this.#client.databases.reset(this.id, call));
+  }
+
+  /** Compares its schema with that of another database: its parent by default. */
+  diff(to?: string, options: CallOptions = {}): Promise<models.SchemaDiff> {
+    return this.#client.databases.diff(this.id, to, options);
+  }
+
+  /** Restarts it on the newest version of its template. Its data and credentials stay. */
+  async restart(call: DatabaseWaitOptions = {}): Promise<this> {
+    return this.#take(await this.#client.databases.restart(this.id, call));
+  }
+
+  /** Rebuilds it from its archive after it failed, and waits for it. It gets new credentials. */
+  async failover({
+    wait = true,
+    waitMs = CLONE_READY_MS,
+    ...call
+  }: DatabaseWaitOptions = {}): Promise<this> {
+    this.#take(await this.#client.databases.failover(this.id, call));
+    return wait ? this.waitUntilReady(waitMs, call) : this;
+  }
+
+  /** Copies it from its backups, as it was at a time. See {@link DatabasesAPI.clone}. */
+  clone(
+    options: DatabaseCloneOptions = {},
+    call: { wait?: boolean; timeoutMs?: number } = {},
+  ): Promise<Database> {
+    return this.#client.databases.clone(this.id, options, call);
+  }
+
+  /** Its backups, the times that it can be cloned at, and the state of its archive. */
+  backups(options: CallOptions = {}): Promise<models.DatabaseBackups> {
+    return this.#client.databases.backups(this.id, options);
+  }
+
+  /** Takes a base backup now, and waits for its end. */
+  backup(options: CallOptions = {}): Promise<models.DatabaseBackup> {
+    return this.#client.databases.backup(this.id, options);
+  }
+
+  /** Restores a backup elsewhere and checks it. See {@link DatabasesAPI.verifyBackup}. */
+  verifyBackup(
+    options: VerifyBackupOptions = {},
+    call: DatabaseWaitOptions = {},
+  ): Promise<models.BackupDrill> {
+    return this.#client.databases.verifyBackup(this.id, options, call);
   }
 
   /** Sizes, connections and the share of the cache, while it runs. */
@@ -275,10 +342,79 @@ export class DatabasesAPI {
     return found;
   }
 
-  /** Restores a failed database from its backup. Only for servers that keep backups. */
+  /**
+   * Rebuilds a failed database from its archive. It keeps its id and its host name and gets new
+   * credentials. {@link restart} is better if its disk is still there: it loses nothing. Use
+   * {@link waitUntilReady} afterwards.
+   */
   async failover(id: string, options: CallOptions = {}): Promise<Database> {
-    const send = { timeoutMs: 300_000, ...options };
-    return this.#database(await this.#client.request("POST", `${path(id)}/failover`, send));
+    const call = operations.postDatabasesIdFailover(id);
+    const send = { timeoutMs: FAILOVER_MS, ...options };
+    return this.#database(await this.#client.transport.json(call, send));
+  }
+
+  /**
+   * Restarts a database on the newest version of its template, and waits for it by default. Its
+   * data and credentials stay; connections end. This also starts one that failed.
+   */
+  async restart(id: string, call: DatabaseWaitOptions = {}): Promise<Database> {
+    const operation = operations.postDatabasesIdRestart(id);
+    return this.#made(await this.#client.transport.json(operation, call), READY_MS, call);
+  }
+
+  /**
+   * Makes a branch what its parent is now, and waits for it by default. It keeps its id and its
+   * credentials, and loses its own changes and backups.
+   */
+  async reset(id: string, call: DatabaseWaitOptions = {}): Promise<Database> {
+    const operation = operations.postDatabasesIdReset(id);
+    return this.#made(await this.#client.transport.json(operation, call), READY_MS, call);
+  }
+
+  /** Compares the schemas of two databases; without `to`, of a branch and its parent. */
+  diff(id: string, to?: string, options: CallOptions = {}): Promise<models.SchemaDiff> {
+    const call = operations.getDatabasesIdDiff(id, defined({ to }));
+    return this.#client.transport.json(call, { timeoutMs: DIFF_MS, ...options });
+  }
+
+  /**
+   * The backups of a database, newest first. `window` has the times that it can be cloned at,
+   * `archive` the state of its archive, and `drill` the last restore drill.
+   */
+  backups(id: string, options: CallOptions = {}): Promise<models.DatabaseBackups> {
+    return this.#client.transport.json(operations.getDatabasesIdBackups(id), options);
+  }
+
+  /** Takes a base backup now, and waits for its end. */
+  backup(id: string, options: CallOptions = {}): Promise<models.DatabaseBackup> {
+    const call = operations.postDatabasesIdBackups(id);
+    return this.#client.transport.json(call, { timeoutMs: BACKUP_MS, ...options });
+  }
+
+  /**
+   * Restores a backup into a scratch machine, checks the data, and waits for the result by default:
+   * its `status` is `passed` or `failed`, then with an `error`. The database is not touched.
+   */
+  async verifyBackup(
+    id: string,
+    options: VerifyBackupOptions = {},
+    { wait = true, waitMs = DRILL_MS, ...call }: DatabaseWaitOptions = {},
+  ): Promise<models.BackupDrill> {
+    const operation = operations.postDatabasesIdVerifyBackup(id, timed(options));
+    const begun = await this.#client.transport.json(operation, call);
+    const end = Date.now() + waitMs;
+    let drill = begun;
+    // The list may still show an older drill.
+    const isOpen = () => drill.status === "running" || drill.started_at < begun.started_at;
+    for (let pause = FIRST_LOOK_MS; wait && isOpen(); pause = Math.min(pause * 1.5, LOOK_MS_MAX)) {
+      if (Date.now() >= end) {
+        const seconds = Math.round(waitMs / 1000);
+        throw new PandaStackError(`the drill of database ${id} has not ended after ${seconds} s`);
+      }
+      await sleep(Math.min(pause, Math.max(1, end - Date.now())), call.signal);
+      drill = (await this.backups(id, call)).drill ?? begun;
+    }
+    return drill;
   }
 
   /** Wakes a sleeping database. Use {@link waitUntilReady} afterwards. */
@@ -313,17 +449,17 @@ export class DatabasesAPI {
   }
 
   /**
-   * Makes a new database from the backups of another, and waits for it by default. Only for servers
-   * that keep backups; {@link branch} copies a database as it is now.
+   * Makes a new database from the backups of another, as it was at a time, and waits for it by
+   * default. The source is not touched; it may sleep or have failed. {@link branch} copies a
+   * database as it is now.
    */
   async clone(
     id: string,
     options: DatabaseCloneOptions = {},
     { wait = true, timeoutMs = CLONE_READY_MS }: { wait?: boolean; timeoutMs?: number } = {},
   ): Promise<Database> {
-    const json = options;
-    const made = await this.#client.request<DatabaseInfo>("POST", `${path(id)}/clone`, { json });
-    return this.#made(made, timeoutMs, { wait });
+    const call = operations.postDatabasesIdClone(id, timed(options));
+    return this.#made(await this.#client.transport.json(call), timeoutMs, { wait });
   }
 
   /** Replaces password and broker token. The old ones stop working at once. */
@@ -441,4 +577,13 @@ export class DatabasesAPI {
 
 function path(id: string): string {
   return `/databases/${segment(id)}`;
+}
+
+/** The same options with the moment as text. */
+function timed<T extends { target_time?: string | Date }>(
+  options: T,
+): Omit<T, "target_time"> & { target_time?: string } {
+  const { target_time: moment, ...rest } = options;
+  if (moment === undefined) return rest;
+  return { ...rest, target_time: typeof moment === "string" ? moment : moment.toISOString() };
 }

@@ -41,6 +41,7 @@ export {
   DatabasesAPI,
   DatabasesAPI as DatabasesNamespace,
   type DatabaseWaitOptions,
+  type VerifyBackupOptions,
 } from "./databases.js";
 export {
   AuthError,

@@ -154,7 +154,8 @@ export class Transport {
         return await response.text();
       } catch (cause) {
         const error = failure(call, deadline, cause);
-        const wait = error instanceof NetworkError ? waitAfterCut(error, call, tries) : undefined;
+        const repeats = error instanceof NetworkError && canRepeat(call);
+        const wait = repeats ? waitAfterCut(error, call, tries) : undefined;
         if (wait === undefined) throw error;
         await sleep(wait, options.signal);
       } finally {
@@ -301,9 +302,10 @@ function waitAfter(
   return seconds === undefined ? undefined : seconds * 1000;
 }
 
-/** A connection may have been closed between two requests. Only reads are safe to repeat. */
+/** A connection may have been closed between two requests. Reads and `PUT` are safe to repeat. */
 function waitAfterCut(error: NetworkError, call: Call, tries: number): number | undefined {
-  if (error instanceof TimeoutError || call.method !== "GET") return undefined;
+  const isIdempotent = call.method === "GET" || call.method === "PUT";
+  if (error instanceof TimeoutError || !isIdempotent) return undefined;
   return (isBrowser() ? BROWSER_RETRY_WAITS_MS : READ_RETRY_WAITS_MS)[tries - 1];
 }
 

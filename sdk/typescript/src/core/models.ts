@@ -86,6 +86,23 @@ export interface AuditTrail {
   since: string;
 }
 
+/** A restore drill: a backup is restored in a scratch machine and checked. */
+export interface BackupDrill {
+  /** The base backup that it started from. */
+  backup?: string;
+  /** Bytes of the restored databases. */
+  db_size_bytes?: number;
+  error?: string;
+  finished_at?: string;
+  /** Tables and indexes whose structure was checked. */
+  relations_checked?: number;
+  /** RFC 3339. */
+  started_at: string;
+  /** `running`, `passed` or `failed`. */
+  status: string;
+  target_time?: string;
+}
+
 /** What a workspace used and costs in this calendar month (UTC). */
 export interface Bill {
   /** Whether the server is connected to Stripe. */
@@ -293,6 +310,15 @@ export interface Chmod {
   recursive?: boolean;
 }
 
+/** Clones a database. */
+export interface CloneDatabase {
+  label?: string | null;
+  /** `1g`, `4g` or `16g`; without it the size of the source. */
+  size?: string | null;
+  /** RFC 3339; without it the latest that is archived. */
+  target_time?: string | null;
+}
+
 /** A code session. It keeps its state between cells. */
 export interface CodeSession {
   /** Number of cells that were started. */
@@ -381,6 +407,39 @@ export interface CurrentOrg {
 /** Chooses the organisation that later requests act in. */
 export interface CurrentOrgRequest {
   org_id?: string;
+}
+
+/** State of the archive of a database's write-ahead log. */
+export interface DatabaseArchive {
+  error?: string;
+  /** `ok`, `behind`, `failing` or `off`. */
+  health: string;
+  /** RFC 3339. */
+  last_archived_at?: string;
+  last_segment?: string;
+  pending_bytes: number;
+  /** Segments that are on this host but not yet in the store. */
+  pending_segments: number;
+}
+
+/** A base backup. It was verified when it was taken. */
+export interface DatabaseBackup {
+  name: string;
+  size_bytes: number;
+  /** RFC 3339. */
+  taken_at: string;
+}
+
+/** What a database could be restored from. */
+export interface DatabaseBackups {
+  archive: DatabaseArchive;
+  count: number;
+  /** The last restore drill. */
+  drill?: BackupDrill | null;
+  /** Base backups, newest first. */
+  items: DatabaseBackup[];
+  /** The database can be cloned as of any second in it. None before the first backup. */
+  window?: RestoreWindow | null;
 }
 
 /** How to connect to a database. */
@@ -799,6 +858,8 @@ export interface ManagedDatabase {
   branched_from?: string;
   broker_token?: string;
   broker_url?: string;
+  /** The database that this one was cloned from. */
+  cloned_from?: string;
   /** Without a query string, so that clients may append one. */
   connection_url?: string;
   /** Seconds since 1970. */
@@ -806,6 +867,10 @@ export interface ManagedDatabase {
   database?: string;
   /** Why it failed, or what it waits for. */
   error?: string;
+  /** Only if it failed: whether it can be rebuilt from its archive. */
+  failover_available?: boolean;
+  failover_eta_seconds?: number;
+  failover_reason?: string;
   host?: string;
   /** Also the id of the sandbox that it runs in. */
   id: string;
@@ -820,6 +885,8 @@ export interface ManagedDatabase {
    */
   status: string;
   template: string;
+  /** Whether a restart would bring a newer version of its template. */
+  update_available?: boolean;
   username?: string;
 }
 
@@ -1158,6 +1225,12 @@ export interface ResetPassword {
   token?: string;
 }
 
+/** The times that a database can be restored to, as RFC 3339. */
+export interface RestoreWindow {
+  earliest: string;
+  latest: string;
+}
+
 /** Creates a new secret. */
 export interface RotateSecret {
   /** How long deliveries are also signed with the old secret. */
@@ -1219,6 +1292,16 @@ export interface Sandbox {
   template: string;
   ttl_seconds: number;
   volumes?: VolumeAttachment[];
+}
+
+/** The difference of two databases' schemas. */
+export interface SchemaDiff {
+  /** Unified diff of `pg_dump --schema-only`; empty if they are the same. */
+  diff: string;
+  from: string;
+  /** Whether the schemas are the same. */
+  same: boolean;
+  to: string;
 }
 
 /**
@@ -1398,6 +1481,12 @@ export interface UseLink {
   cookie?: boolean;
   /** The part of the link after the `#`. */
   token?: string;
+}
+
+/** Starts a restore drill. */
+export interface VerifyBackup {
+  /** RFC 3339; without it the latest that is archived. */
+  target_time?: string | null;
 }
 
 /** The build of the server. */

@@ -164,6 +164,16 @@ export function patchDatabasesId(
   return { kind: "json", method: "PATCH", path: `/v1/databases/${segment(id)}`, json: body };
 }
 
+/** Show backups, the restore window and the archive's state. */
+export function getDatabasesIdBackups(id: string): JsonCall<models.DatabaseBackups> {
+  return { kind: "json", method: "GET", path: `/v1/databases/${segment(id)}/backups` };
+}
+
+/** Take a base backup now. */
+export function postDatabasesIdBackups(id: string): JsonCall<models.DatabaseBackup> {
+  return { kind: "json", method: "POST", path: `/v1/databases/${segment(id)}/backups` };
+}
+
 /** Branch a database as it is now. */
 export function postDatabasesIdBranches(
   id: string,
@@ -177,9 +187,30 @@ export function postDatabasesIdBranches(
   };
 }
 
+/** Clone a database as it was at a time. */
+export function postDatabasesIdClone(
+  id: string,
+  body?: models.CloneDatabase,
+): JsonCall<models.ManagedDatabase> {
+  return { kind: "json", method: "POST", path: `/v1/databases/${segment(id)}/clone`, json: body };
+}
+
 /** Show how to connect. */
 export function getDatabasesIdConnection(id: string): JsonCall<models.DatabaseConnection> {
   return { kind: "json", method: "GET", path: `/v1/databases/${segment(id)}/connection` };
+}
+
+/** Compare the schemas of two databases. */
+export function getDatabasesIdDiff(
+  id: string,
+  query: { to?: string } = {},
+): JsonCall<models.SchemaDiff> {
+  return { kind: "json", method: "GET", path: `/v1/databases/${segment(id)}/diff`, query };
+}
+
+/** Rebuild a failed database from its archive. */
+export function postDatabasesIdFailover(id: string): JsonCall<models.ManagedDatabase> {
+  return { kind: "json", method: "POST", path: `/v1/databases/${segment(id)}/failover` };
 }
 
 /** Show the last lines of a running database's log. */
@@ -190,14 +221,37 @@ export function getDatabasesIdLogs(
   return { kind: "json", method: "GET", path: `/v1/databases/${segment(id)}/logs`, query };
 }
 
+/** Reset a branch to what its parent is now. */
+export function postDatabasesIdReset(id: string): JsonCall<models.ManagedDatabase> {
+  return { kind: "json", method: "POST", path: `/v1/databases/${segment(id)}/reset` };
+}
+
 /** Replace password and broker token. */
 export function postDatabasesIdResetCredentials(id: string): JsonCall<models.ManagedDatabase> {
   return { kind: "json", method: "POST", path: `/v1/databases/${segment(id)}/reset-credentials` };
 }
 
+/** Restart a database on the newest version of its template. */
+export function postDatabasesIdRestart(id: string): JsonCall<models.ManagedDatabase> {
+  return { kind: "json", method: "POST", path: `/v1/databases/${segment(id)}/restart` };
+}
+
 /** Measure a running database. */
 export function getDatabasesIdStats(id: string): JsonCall<models.DatabaseStats> {
   return { kind: "json", method: "GET", path: `/v1/databases/${segment(id)}/stats` };
+}
+
+/** Restore into a scratch machine and check the data. */
+export function postDatabasesIdVerifyBackup(
+  id: string,
+  body?: models.VerifyBackup,
+): JsonCall<models.BackupDrill> {
+  return {
+    kind: "json",
+    method: "POST",
+    path: `/v1/databases/${segment(id)}/verify-backup`,
+    json: body,
+  };
 }
 
 /** Wake a database. */

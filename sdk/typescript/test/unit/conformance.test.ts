@@ -58,6 +58,15 @@ const WAYS: Record<string, Way> = {
   patchDatabasesId: ({ client }) => client.databases.update("db-1", { always_on: true }),
   postDatabasesIdBranches: ({ client }) =>
     client.databases.branch("db-1", { label: "x" }, { wait: false }),
+  getDatabasesIdBackups: ({ client }) => client.databases.backups("db-1"),
+  postDatabasesIdBackups: ({ client }) => client.databases.backup("db-1"),
+  postDatabasesIdClone: ({ client }) => client.databases.clone("db-1", {}, { wait: false }),
+  getDatabasesIdDiff: ({ client }) => client.databases.diff("db-1", "db-2"),
+  postDatabasesIdFailover: ({ client }) => client.databases.failover("db-1"),
+  postDatabasesIdReset: ({ client }) => client.databases.reset("db-1", { wait: false }),
+  postDatabasesIdRestart: ({ client }) => client.databases.restart("db-1", { wait: false }),
+  postDatabasesIdVerifyBackup: ({ client }) =>
+    client.databases.verifyBackup("db-1", {}, { wait: false }),
   getDatabasesIdConnection: ({ client }) => client.databases.connection("db-1"),
   getDatabasesIdLogs: ({ client }) => client.databases.logs("db-1", { lines: 20 }),
   postDatabasesIdResetCredentials: ({ client }) => client.databases.resetCredentials("db-1"),

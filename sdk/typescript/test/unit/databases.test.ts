@@ -174,6 +174,101 @@ test("a branch is a database of its own", async () => {
   assert.equal((await database.branch({}, { wait: false })).status, "provisioning");
 });
 
+test("a clone is of a moment", async () => {
+  const other = "7d000000-0000-4000-8000-000000000002";
+  const refusal = { error: "there is no backup yet", code: "database.no_backup" };
+  await using server = await StandIn.start(
+    routes({
+      [`POST ${D}/clone`]: [
+        [202, bare("provisioning", { id: other })],
+        [202, bare("provisioning", { id: other })],
+        [409, refusal],
+      ],
+      [`GET /v1/databases/${other}`]: [[200, info({ id: other, cloned_from: DB })]],
+    }),
+  );
+  const database = new Database(info(), server.client());
+  const moment = new Date(Date.UTC(2026, 0, 2, 3, 4));
+  const clone = await database.clone({ label: "before", target_time: moment, size: "4g" });
+  assert.deepEqual(JSON.parse(server.seen[0]?.body.toString() ?? ""), {
+    label: "before",
+    size: "4g",
+    target_time: "2026-01-02T03:04:00.000Z",
+  });
+  assert.deepEqual([clone.id, clone.cloned_from], [other, DB]);
+  const text = { target_time: "2026-01-02T03:04:00Z" };
+  assert.equal((await database.clone(text, { wait: false })).status, "provisioning");
+  assert.deepEqual(sent(server), text);
+  const refused = await failureOf(database.clone());
+  assert.ok(refused instanceof BadRequestError);
+  assert.equal(refused.code, "database.no_backup");
+});
+
+test("a database is restarted, reset and rebuilt", async () => {
+  // It keeps its credentials while it restarts.
+  const starting = info({ status: "provisioning" });
+  await using server = await StandIn.start(
+    routes({
+      [`POST ${D}/restart`]: [[202, starting]],
+      [`POST ${D}/reset`]: [[202, starting]],
+      [`POST ${D}/failover`]: [[200, bare()]],
+      [`GET ${D}`]: [
+        [200, starting],
+        [200, info({ update_available: false })],
+      ],
+    }),
+  );
+  const client = server.client();
+  const database = new Database(info(), client);
+  await database.restart();
+  assert.deepEqual([database.status, database.update_available], ["running", false]);
+  assert.equal((await database.reset({ wait: false })).status, "provisioning");
+  assert.equal((await database.failover({ wait: false })).connection_url, undefined);
+  assert.equal((await database.failover()).status, "running");
+  assert.equal((await client.databases.reset(DB)).status, "running");
+});
+
+test("schemas are compared", async () => {
+  const found = { from: DB, to: "p", same: false, diff: "+CREATE TABLE t ();" };
+  await using server = await StandIn.start(routes({ [`GET ${D}/diff`]: [[200, found]] }));
+  const database = new Database(info(), server.client());
+  assert.deepEqual(await database.diff(), found);
+  assert.equal(server.seen.at(-1)?.query.get("to"), null);
+  await database.diff("p");
+  assert.equal(server.seen.at(-1)?.query.get("to"), "p");
+});
+
+test("backups are shown, taken and verified", async () => {
+  const archive = { health: "ok", pending_segments: 0, pending_bytes: 0 };
+  const held = (drill?: object) => ({ items: [], count: 0, archive, ...(drill && { drill }) });
+  const drill = (status: string, day = "02") => ({
+    status,
+    started_at: `2026-01-${day}T00:00:00Z`,
+  });
+  await using server = await StandIn.start(
+    routes({
+      [`POST ${D}/backups`]: [[201, { name: "b1", taken_at: "t", size_bytes: 7 }]],
+      [`POST ${D}/verify-backup`]: [[202, drill("running")]],
+      [`GET ${D}/backups`]: [
+        [200, held()],
+        // The list may still show an older drill.
+        [200, held(drill("failed", "01"))],
+        [200, held(drill("passed"))],
+        [200, held(drill("running"))],
+      ],
+    }),
+  );
+  const database = new Database(info(), server.client());
+  assert.deepEqual(await database.backups(), held());
+  assert.equal((await database.backup()).name, "b1");
+  const target_time = "2026-01-01T00:00:00Z";
+  assert.equal((await database.verifyBackup({ target_time })).status, "passed");
+  const begun = await database.verifyBackup({ target_time }, { wait: false });
+  assert.deepEqual([begun.status, sent(server)], ["running", { target_time }]);
+  const late = await failureOf(database.verifyBackup({}, { waitMs: 20 }));
+  assert.match(late.message, /has not ended after 0 s/);
+});
+
 test("a query is sent with the token of the database", async () => {
   await using server = await StandIn.start(
     routes({ [`GET ${D}/connection`]: [connection()], [`${Q}/query`]: [byToken(TOKEN, ROWS)] }),

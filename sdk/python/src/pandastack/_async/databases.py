@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, cast
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Union, cast
 
 from .._core import operations
 from .._core.call import JsonCall, segment
@@ -34,6 +35,9 @@ _READY_SECONDS = 180.0
 _CLONE_SECONDS = 600.0
 _FAILOVER_SECONDS = 300.0
 _CREDENTIALS_SECONDS = 180.0
+_DIFF_SECONDS = 300.0
+_BACKUP_SECONDS = 3600.0
+_DRILL_SECONDS = 3600.0
 _FIRST_LOOK_SECONDS = 1.0
 _LOOK_SECONDS_MAX = 5.0
 # What the broker answers about a statement: an error in it, or its time is over.
@@ -82,6 +86,16 @@ class AsyncDatabase(Dict[str, Any]):
         return self.get("branched_from")
 
     @property
+    def cloned_from(self) -> Optional[str]:
+        """The id of the database that this one was cloned from."""
+        return self.get("cloned_from")
+
+    @property
+    def update_available(self) -> bool:
+        """Whether a restart would bring a newer version."""
+        return bool(self.get("update_available"))
+
+    @property
     def error(self) -> Optional[str]:
         """Why it failed, or what it waits for."""
         return self.get("error")
@@ -124,6 +138,59 @@ class AsyncDatabase(Dict[str, Any]):
     ) -> AsyncDatabase:
         """Copy it as it is now, data included. The copy has credentials of its own."""
         return await self._client.databases.branch(self.id, label=label, wait=wait, timeout=timeout)
+
+    async def reset(self, *, wait: bool = True, timeout: float = _READY_SECONDS) -> None:
+        """Make this branch what its parent is now. Its own changes are lost."""
+        self._take(await self._client.databases.reset(self.id, wait=wait, timeout=timeout))
+
+    async def diff(self, to: Optional[str] = None) -> models.SchemaDiff:
+        """Compare its schema with that of another database: its parent by default."""
+        return await self._client.databases.diff(self.id, to)
+
+    async def restart(self, *, wait: bool = True, timeout: float = _READY_SECONDS) -> None:
+        """Restart it on the newest version of its template. Its data and credentials stay."""
+        self._take(await self._client.databases.restart(self.id, wait=wait, timeout=timeout))
+
+    async def failover(self, *, wait: bool = True, timeout: float = _CLONE_SECONDS) -> None:
+        """Rebuild it from its archive after it failed. It gets new credentials."""
+        fresh = await self._client.databases.failover(self.id)
+        if wait:
+            fresh = await self._client.databases.wait_until_ready(self.id, timeout=timeout)
+        self._take(fresh)
+
+    async def clone(
+        self,
+        *,
+        label: Optional[str] = None,
+        target_time: Union[str, datetime, None] = None,
+        size: Optional[str] = None,
+        wait: bool = True,
+        timeout: float = _CLONE_SECONDS,
+    ) -> AsyncDatabase:
+        """Copy it from its backups, as it was at a time. See `client.databases.clone`."""
+        return await self._client.databases.clone(
+            self.id, label=label, target_time=target_time, size=size, wait=wait, timeout=timeout
+        )
+
+    async def backups(self) -> models.DatabaseBackups:
+        """Its backups, the times that it can be cloned at, and the state of its archive."""
+        return await self._client.databases.backups(self.id)
+
+    async def backup(self, *, timeout: float = _BACKUP_SECONDS) -> models.DatabaseBackup:
+        """Take a base backup now, and wait for its end."""
+        return await self._client.databases.backup(self.id, timeout=timeout)
+
+    async def verify_backup(
+        self,
+        *,
+        target_time: Union[str, datetime, None] = None,
+        wait: bool = True,
+        timeout: float = _DRILL_SECONDS,
+    ) -> models.BackupDrill:
+        """Restore a backup elsewhere and check it. See `client.databases.verify_backup`."""
+        return await self._client.databases.verify_backup(
+            self.id, target_time=target_time, wait=wait, timeout=timeout
+        )
 
     async def stats(self) -> models.DatabaseStats:
         """Sizes, connections and the share of the cache, while it runs."""
@@ -390,27 +457,135 @@ class AsyncDatabasesAPI:
         database_id: str,
         *,
         label: Optional[str] = None,
-        target_time: Optional[str] = None,
+        target_time: Union[str, datetime, None] = None,
         size: Optional[str] = None,
         wait: bool = True,
         timeout: float = _CLONE_SECONDS,
     ) -> AsyncDatabase:
-        """Copy a database from its backups, as it was at `target_time` (RFC 3339).
+        """Copy a database from its backups, and wait until the copy is ready.
 
-        Only for servers that keep backups. `branch` copies it as it is now.
+        The source is not touched; it may sleep or have failed. `branch` copies it as it is now.
+
+        Args:
+            database_id: The source.
+            label: A name for people.
+            target_time: The moment to restore: RFC 3339, or a datetime with a time zone. It must be
+                in the `window` of `backups`. The latest by default.
+            size: The memory of the copy: that of the source by default.
+            wait: Wait for it; else it is returned while it is made.
+            timeout: The longest wait in seconds.
+
+        Raises:
+            ConflictError: There is no backup yet.
+            BadRequestError: The time is outside the window.
         """
-        body = given(label=label, target_time=target_time, size=size)
-        path = f"/v1/databases/{segment(database_id)}/clone"
-        made = await self._client.transport.json(JsonCall[Any]("POST", path, json=body))
-        return await self._made(made, wait, timeout)
+        fields = given(label=label, target_time=_time(target_time), size=size)
+        call = operations.post_databases_id_clone(database_id, cast("models.CloneDatabase", fields))
+        return await self._made(await self._client.transport.json(call), wait, timeout)
 
     async def failover(self, database_id: str) -> AsyncDatabase:
-        """Restore a failed database on another host. Only for servers that keep backups."""
-        path = f"/v1/databases/{segment(database_id)}/failover"
+        """Rebuild a failed database from its archive. It gets new credentials.
+
+        It keeps its id and its host name. `restart` is better if its disk is still there: it loses
+        nothing. `wait_until_ready` waits for it.
+        """
+        call = operations.post_databases_id_failover(database_id)
         sending = Sending(timeout=_FAILOVER_SECONDS)
-        return self._database(
-            await self._client.transport.json(JsonCall[Any]("POST", path), sending)
+        return self._database(await self._client.transport.json(call, sending))
+
+    async def restart(
+        self,
+        database_id: str,
+        *,
+        wait: bool = True,
+        timeout: float = _READY_SECONDS,
+    ) -> AsyncDatabase:
+        """Restart a database on the newest version of its template, and wait until it is ready.
+
+        Its data and credentials stay; connections end. This also starts one that failed.
+        """
+        call = operations.post_databases_id_restart(database_id)
+        return await self._made(await self._client.transport.json(call), wait, timeout)
+
+    async def reset(
+        self,
+        database_id: str,
+        *,
+        wait: bool = True,
+        timeout: float = _READY_SECONDS,
+    ) -> AsyncDatabase:
+        """Make a branch what its parent is now, and wait until it is ready.
+
+        It keeps its id and its credentials, and loses its own changes and backups.
+        """
+        call = operations.post_databases_id_reset(database_id)
+        return await self._made(await self._client.transport.json(call), wait, timeout)
+
+    async def diff(self, database_id: str, to: Optional[str] = None) -> models.SchemaDiff:
+        """Compare the schemas of two databases; without `to`, of a branch and its parent.
+
+        `diff` of the answer is a unified diff, and `same` tells whether there is none.
+        """
+        call = operations.get_databases_id_diff(database_id, to=to)
+        return await self._client.transport.json(call, Sending(timeout=_DIFF_SECONDS))
+
+    async def backups(self, database_id: str) -> models.DatabaseBackups:
+        """The backups of a database, newest first.
+
+        `window` has the times that it can be cloned at, `archive` the state of its archive, and
+        `drill` the last restore drill.
+        """
+        return await self._client.transport.json(operations.get_databases_id_backups(database_id))
+
+    async def backup(
+        self,
+        database_id: str,
+        *,
+        timeout: float = _BACKUP_SECONDS,
+    ) -> models.DatabaseBackup:
+        """Take a base backup now, and wait for its end."""
+        call = operations.post_databases_id_backups(database_id)
+        return await self._client.transport.json(call, Sending(timeout=timeout))
+
+    async def verify_backup(
+        self,
+        database_id: str,
+        *,
+        target_time: Union[str, datetime, None] = None,
+        wait: bool = True,
+        timeout: float = _DRILL_SECONDS,
+    ) -> models.BackupDrill:
+        """Restore a backup into a scratch machine, check the data, and wait for the result.
+
+        Args:
+            database_id: The database. It is not touched.
+            target_time: The moment to restore, as for `clone`.
+            wait: Wait for the result; else `backups` has it later.
+            timeout: The longest wait in seconds.
+
+        Returns:
+            The drill. Its `status` is `passed` or `failed`, then with an `error`.
+
+        Raises:
+            PandastackError: It takes longer than `timeout` seconds. The drill goes on.
+        """
+        fields = given(target_time=_time(target_time))
+        call = operations.post_databases_id_verify_backup(
+            database_id, cast("models.VerifyBackup", fields)
         )
+        drill = begun = await self._client.transport.json(call)
+        ends = time.monotonic() + timeout
+        delay = _FIRST_LOOK_SECONDS
+        # The list may still show an older drill.
+        while wait and (drill["status"] == "running" or drill["started_at"] < begun["started_at"]):
+            if time.monotonic() + delay > ends:
+                raise PandastackError(
+                    f"the drill of database {database_id} has not ended after {timeout:g} s"
+                )
+            await flavour.sleep(delay)
+            delay = min(_LOOK_SECONDS_MAX, delay * 1.5)
+            drill = (await self.backups(database_id)).get("drill") or begun
+        return drill
 
     async def _ask(
         self,
@@ -455,3 +630,12 @@ class AsyncDatabasesAPI:
         token = data.get("broker_token")
         if token:
             self._tokens[database_id] = str(token)
+
+
+def _time(value: Union[str, datetime, None]) -> Optional[str]:
+    """A moment as RFC 3339. A datetime without a time zone is refused: it could be any moment."""
+    if not isinstance(value, datetime):
+        return value
+    if value.tzinfo is None:
+        raise ValueError("target_time needs a time zone, such as datetime.timezone.utc")
+    return value.isoformat()

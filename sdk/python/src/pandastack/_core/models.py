@@ -13,6 +13,7 @@ __all__ = [
     "Audit",
     "AuditEntry",
     "AuditTrail",
+    "BackupDrill",
     "Bill",
     "BilledSubscription",
     "BillingPage",
@@ -31,6 +32,7 @@ __all__ = [
     "ChangeWebhook",
     "Changed",
     "Chmod",
+    "CloneDatabase",
     "CodeSession",
     "CreateApiKey",
     "CreateDatabase",
@@ -41,6 +43,9 @@ __all__ = [
     "CreateWebhook",
     "CurrentOrg",
     "CurrentOrgRequest",
+    "DatabaseArchive",
+    "DatabaseBackup",
+    "DatabaseBackups",
     "DatabaseConnection",
     "DatabaseLogs",
     "DatabaseStats",
@@ -112,11 +117,13 @@ __all__ = [
     "Register",
     "RenameOrg",
     "ResetPassword",
+    "RestoreWindow",
     "RotateSecret",
     "RunCell",
     "RunOnce",
     "RunningProgram",
     "Sandbox",
+    "SchemaDiff",
     "SetEgress",
     "SetLifecycle",
     "SetUp",
@@ -134,6 +141,7 @@ __all__ = [
     "UsageReport",
     "UsageRow",
     "UseLink",
+    "VerifyBackup",
     "Version",
     "Volume",
     "VolumeAttachment",
@@ -243,6 +251,27 @@ class AuditTrail(TypedDict):
     entries: list[AuditEntry]
     # Start of the listed period.
     since: str
+
+
+class _BackupDrillRequired(TypedDict):
+    # RFC 3339.
+    started_at: str
+    # `running`, `passed` or `failed`.
+    status: str
+
+
+class BackupDrill(_BackupDrillRequired, total=False):
+    """A restore drill: a backup is restored in a scratch machine and checked."""
+
+    # The base backup that it started from.
+    backup: str
+    # Bytes of the restored databases.
+    db_size_bytes: int
+    error: str
+    finished_at: str
+    # Tables and indexes whose structure was checked.
+    relations_checked: int
+    target_time: str
 
 
 class Bill(TypedDict):
@@ -481,6 +510,16 @@ class Chmod(_ChmodRequired, total=False):
     recursive: bool
 
 
+class CloneDatabase(TypedDict, total=False):
+    """Clones a database."""
+
+    label: str | None
+    # `1g`, `4g` or `16g`; without it the size of the source.
+    size: str | None
+    # RFC 3339; without it the latest that is archived.
+    target_time: str | None
+
+
 class CodeSession(TypedDict):
     """A code session. It keeps its state between cells."""
 
@@ -584,6 +623,48 @@ class CurrentOrgRequest(TypedDict, total=False):
     """Chooses the organisation that later requests act in."""
 
     org_id: str
+
+
+class _DatabaseArchiveRequired(TypedDict):
+    # `ok`, `behind`, `failing` or `off`.
+    health: str
+    pending_bytes: int
+    # Segments that are on this host but not yet in the store.
+    pending_segments: int
+
+
+class DatabaseArchive(_DatabaseArchiveRequired, total=False):
+    """State of the archive of a database's write-ahead log."""
+
+    error: str
+    # RFC 3339.
+    last_archived_at: str
+    last_segment: str
+
+
+class DatabaseBackup(TypedDict):
+    """A base backup. It was verified when it was taken."""
+
+    name: str
+    size_bytes: int
+    # RFC 3339.
+    taken_at: str
+
+
+class _DatabaseBackupsRequired(TypedDict):
+    archive: DatabaseArchive
+    count: int
+    # Base backups, newest first.
+    items: list[DatabaseBackup]
+
+
+class DatabaseBackups(_DatabaseBackupsRequired, total=False):
+    """What a database could be restored from."""
+
+    # The last restore drill.
+    drill: BackupDrill | None
+    # The database can be cloned as of any second in it. None before the first backup.
+    window: RestoreWindow | None
 
 
 class DatabaseConnection(TypedDict):
@@ -1086,6 +1167,8 @@ class ManagedDatabase(_ManagedDatabaseRequired, total=False):
     branched_from: str
     broker_token: str
     broker_url: str
+    # The database that this one was cloned from.
+    cloned_from: str
     # Without a query string, so that clients may append one.
     connection_url: str
     # Seconds since 1970.
@@ -1093,12 +1176,18 @@ class ManagedDatabase(_ManagedDatabaseRequired, total=False):
     database: str
     # Why it failed, or what it waits for.
     error: str
+    # Only if it failed: whether it can be rebuilt from its archive.
+    failover_available: bool
+    failover_eta_seconds: int
+    failover_reason: str
     host: str
     label: str
     password: str
     port: int
     sandbox_id: str
     size: str
+    # Whether a restart would bring a newer version of its template.
+    update_available: bool
     username: str
 
 
@@ -1494,6 +1583,13 @@ class ResetPassword(TypedDict, total=False):
     token: str
 
 
+class RestoreWindow(TypedDict):
+    """The times that a database can be restored to, as RFC 3339."""
+
+    earliest: str
+    latest: str
+
+
 class RotateSecret(TypedDict, total=False):
     """Creates a new secret."""
 
@@ -1566,6 +1662,18 @@ class Sandbox(_SandboxRequired, total=False):
     # Why the sandbox failed.
     status_reason: str
     volumes: list[VolumeAttachment]
+
+
+# The difference of two databases' schemas.
+SchemaDiff = TypedDict(
+    "SchemaDiff",
+    {
+        "diff": "str",
+        "from": "str",
+        "same": "bool",
+        "to": "str",
+    },
+)
 
 
 class SetEgress(TypedDict):
@@ -1761,6 +1869,13 @@ class UseLink(TypedDict, total=False):
     cookie: bool
     # The part of the link after the `#`.
     token: str
+
+
+class VerifyBackup(TypedDict, total=False):
+    """Starts a restore drill."""
+
+    # RFC 3339; without it the latest that is archived.
+    target_time: str | None
 
 
 class _VersionRequired(TypedDict):

@@ -214,6 +214,16 @@ def patch_databases_id(
     return JsonCall("PATCH", f"/v1/databases/{segment(id_)}", json=body)
 
 
+def get_databases_id_backups(id_: str) -> JsonCall[models.DatabaseBackups]:
+    """Show backups, the restore window and the archive's state."""
+    return JsonCall("GET", f"/v1/databases/{segment(id_)}/backups")
+
+
+def post_databases_id_backups(id_: str) -> JsonCall[models.DatabaseBackup]:
+    """Take a base backup now."""
+    return JsonCall("POST", f"/v1/databases/{segment(id_)}/backups")
+
+
 def post_databases_id_branches(
     id_: str,
     body: models.BranchDatabase | None = None,
@@ -226,9 +236,33 @@ def post_databases_id_branches(
     return JsonCall("POST", f"/v1/databases/{segment(id_)}/branches", json=body)
 
 
+def post_databases_id_clone(
+    id_: str,
+    body: models.CloneDatabase | None = None,
+) -> JsonCall[models.ManagedDatabase]:
+    """Clone a database as it was at a time.
+
+    The clone is made from the archive: the source is not touched and may be asleep or failed.
+    """
+    return JsonCall("POST", f"/v1/databases/{segment(id_)}/clone", json=body)
+
+
 def get_databases_id_connection(id_: str) -> JsonCall[models.DatabaseConnection]:
     """Show how to connect."""
     return JsonCall("GET", f"/v1/databases/{segment(id_)}/connection")
+
+
+def get_databases_id_diff(id_: str, *, to: str | None = None) -> JsonCall[models.SchemaDiff]:
+    """Compare the schemas of two databases."""
+    return JsonCall("GET", f"/v1/databases/{segment(id_)}/diff", query={"to": to})
+
+
+def post_databases_id_failover(id_: str) -> JsonCall[models.ManagedDatabase]:
+    """Rebuild a failed database from its archive.
+
+    It keeps its id and its host name and gets new credentials.
+    """
+    return JsonCall("POST", f"/v1/databases/{segment(id_)}/failover")
 
 
 def get_databases_id_logs(id_: str, *, lines: int | None = None) -> JsonCall[models.DatabaseLogs]:
@@ -236,14 +270,41 @@ def get_databases_id_logs(id_: str, *, lines: int | None = None) -> JsonCall[mod
     return JsonCall("GET", f"/v1/databases/{segment(id_)}/logs", query={"lines": lines})
 
 
+def post_databases_id_reset(id_: str) -> JsonCall[models.ManagedDatabase]:
+    """Reset a branch to what its parent is now.
+
+    The branch keeps its id and its credentials and loses its own changes and backups.
+    """
+    return JsonCall("POST", f"/v1/databases/{segment(id_)}/reset")
+
+
 def post_databases_id_reset_credentials(id_: str) -> JsonCall[models.ManagedDatabase]:
     """Replace password and broker token."""
     return JsonCall("POST", f"/v1/databases/{segment(id_)}/reset-credentials")
 
 
+def post_databases_id_restart(id_: str) -> JsonCall[models.ManagedDatabase]:
+    """Restart a database on the newest version of its template.
+
+    Its data stays. Connections end. A database that failed is started again with its data.
+    """
+    return JsonCall("POST", f"/v1/databases/{segment(id_)}/restart")
+
+
 def get_databases_id_stats(id_: str) -> JsonCall[models.DatabaseStats]:
     """Measure a running database."""
     return JsonCall("GET", f"/v1/databases/{segment(id_)}/stats")
+
+
+def post_databases_id_verify_backup(
+    id_: str,
+    body: models.VerifyBackup | None = None,
+) -> JsonCall[models.BackupDrill]:
+    """Restore into a scratch machine and check the data.
+
+    Returns at once. The result is the `drill` of the database's backups.
+    """
+    return JsonCall("POST", f"/v1/databases/{segment(id_)}/verify-backup", json=body)
 
 
 def post_databases_id_wake(id_: str) -> JsonCall[models.DatabaseWake]:
