@@ -163,10 +163,18 @@ const volumes = createRoute({
   component: page(() => import("@/pages/volumes"), "Volumes"),
 });
 
+export interface DatabaseSearch extends CreateSearch {
+  /** The families as a picture, not the list. */
+  view?: "tree" | undefined;
+}
+
 const databases = createRoute({
   getParentRoute: () => app,
   path: "/databases",
-  validateSearch: createSearch,
+  validateSearch: (search: Record<string, unknown>): DatabaseSearch => ({
+    ...createSearch(search),
+    ...(search["view"] === "tree" ? { view: "tree" } : {}),
+  }),
   component: page(() => import("@/pages/databases"), "Databases"),
 });
 

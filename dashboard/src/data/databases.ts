@@ -4,14 +4,20 @@ import { type models, operations } from "@pandastack/sdk";
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
 import { client } from "./client";
 import { exactJson } from "./exactJson";
-import { shortId } from "./format";
 import { keys } from "./keys";
+
+export { createdAt, databaseName } from "./databaseText";
 
 export type DatabaseInfo = models.ManagedDatabase;
 
 /** Memory of a database. It is chosen once. */
 export const DATABASE_SIZES = ["1g", "4g", "16g"] as const;
 export type DatabaseSize = (typeof DATABASE_SIZES)[number];
+
+/** The template that a size is baked as. */
+export function templateOfSize(size: DatabaseSize): string {
+  return size === "1g" ? "postgres-16" : `postgres-16-${size}`;
+}
 
 // The server tells about machines, not about credentials, so a new database is asked for.
 const CHANGING_MS = 1_500;
@@ -21,19 +27,11 @@ const LOGS_MS = 5_000;
 const LOG_LINES = 500;
 /** How long a wake, a branch or new credentials may take. */
 const CHANGE_MAX_MS = 180_000;
+/** How long it may take until a database is rebuilt from its archive. */
+const REBUILD_MAX_MS = 15 * 60_000;
 /** The longest time of a statement, and what waking the machine may add to it. */
 const SQL_MAX_MS = 60_000;
 const SQL_WAKE_MS = 60_000;
-
-/** What people call it. */
-export function databaseName({ id, label }: DatabaseInfo): string {
-  return label || shortId(id);
-}
-
-/** When it was created, as the other records say it. */
-export function createdAt({ created_at: seconds }: DatabaseInfo): string | undefined {
-  return seconds === undefined ? undefined : new Date(seconds * 1000).toISOString();
-}
 
 /** Whether its state ends by itself within seconds. */
 export function isChanging({ status }: DatabaseInfo): boolean {
@@ -113,6 +111,40 @@ export function wakeDatabase(id: string): Promise<models.DatabaseWake> {
 export function branchDatabase(id: string, label: string): Promise<DatabaseInfo> {
   const call = operations.postDatabasesIdBranches(id, label === "" ? {} : { label });
   return client.transport.json(call, { timeoutMs: CHANGE_MAX_MS });
+}
+
+/** Starts a database again, on the newest version of its template. Data and credentials stay. */
+export function restartDatabase(id: string): Promise<DatabaseInfo> {
+  const options = { timeoutMs: CHANGE_MAX_MS };
+  return client.transport.json(operations.postDatabasesIdRestart(id), options);
+}
+
+/** Makes a branch what its parent is now. */
+export function resetBranch(id: string): Promise<DatabaseInfo> {
+  const options = { timeoutMs: CHANGE_MAX_MS };
+  return client.transport.json(operations.postDatabasesIdReset(id), options);
+}
+
+/** Rebuilds a failed database from its archive. It gets new credentials. */
+export function rebuildDatabase(id: string): Promise<DatabaseInfo> {
+  const options = { timeoutMs: REBUILD_MAX_MS };
+  return client.transport.json(operations.postDatabasesIdFailover(id), options);
+}
+
+/** What one schema has and another one lacks. It is asked for once: both servers work for it. */
+export function schemaDiffQuery(from: string, to: string) {
+  return queryOptions({
+    queryKey: keys.schemaDiff(from, to),
+    queryFn: ({ signal }) =>
+      // The server compares the named database with the other one, as a branch with its parent.
+      client.transport.json(operations.getDatabasesIdDiff(to, { to: from }), {
+        signal,
+        timeoutMs: CHANGE_MAX_MS,
+      }),
+    refetchOnWindowFocus: false,
+    gcTime: 0,
+    retry: false,
+  });
 }
 
 export function resetCredentials(id: string): Promise<DatabaseInfo> {

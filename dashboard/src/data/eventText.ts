@@ -28,6 +28,24 @@ const TEXTS: Record<string, (payload: Payload) => EventText> = {
     tone: "warn",
   }),
   "vm.died": (payload) => ({ text: `ended by itself${reasonText(payload)}`, tone: "danger" }),
+  "database.restarted": (payload) => ({
+    text: `database started again${reasonText(payload)}`,
+    tone: "warn",
+  }),
+  "database.grown": () => ({ text: "volume grew, because it was nearly full", tone: "info" }),
+  "database.not_grown": (payload) => ({
+    text: `volume is nearly full and could not grow${reasonText(payload)}`,
+    tone: "danger",
+  }),
+  "database.backup_failed": (payload) => ({
+    text: `backup failed${reasonText(payload)}`,
+    tone: "danger",
+  }),
+  "database.archive_failing": () => ({
+    text: "changes do not reach the archive in time",
+    tone: "danger",
+  }),
+  "database.archive_recovered": () => ({ text: "changes reach the archive again", tone: "ok" }),
   "template.build": (payload) => ({
     text: `build of ${String(payload["name"] ?? "a template")}: ${String(payload["status"] ?? "")}`,
     tone: payload["status"] === "failed" ? "danger" : payload["status"] === "done" ? "ok" : "info",

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import {
   bytes,
   count,
@@ -8,6 +8,7 @@ import {
   percent,
   plural,
   relativeTime,
+  sentence,
   shortId,
   usd,
 } from "./format";
@@ -111,4 +112,10 @@ it.each([
   [42.4, "42 %"],
 ])("%d is %s", (value, text) => {
   expect(percent(value)).toBe(text);
+});
+
+test("a text of the server becomes a sentence", () => {
+  expect(sentence("the disk is full")).toBe("The disk is full.");
+  expect(sentence(" Try again. ")).toBe("Try again.");
+  expect(sentence("")).toBe("");
 });

@@ -118,3 +118,10 @@ export function hours(seconds: number): string {
 export function shortId(id: string): string {
   return id.length <= 13 ? id : id.slice(0, 8);
 }
+
+/** A text of the server as a sentence: with a capital letter and a full stop. */
+export function sentence(text: string): string {
+  const whole = text.trim();
+  if (whole === "") return "";
+  return `${whole.charAt(0).toUpperCase()}${whole.slice(1)}${/[.!?]$/.test(whole) ? "" : "."}`;
+}

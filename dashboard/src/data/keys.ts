@@ -15,6 +15,8 @@ export const keys = {
   databases: ["databases"] as const,
   database: (id: string) => ["databases", id] as const,
   databasePart: (id: string, part: string) => ["databases", id, part] as const,
+  // Not below the databases: an event about one of them must not compare two again.
+  schemaDiff: (from: string, to: string) => ["schema-diff", from, to] as const,
   webhooks: ["webhooks"] as const,
   deliveries: (id: string) => ["webhooks", id, "deliveries"] as const,
   deadLetters: ["webhooks", "dead-letters"] as const,

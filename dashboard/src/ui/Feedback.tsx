@@ -101,12 +101,13 @@ export function ErrorNote(props: {
 }
 
 /** A text of one tone that is not an error of a request. */
-export function Note(props: { tone?: "info" | "warn" | "ok"; children: ReactNode }) {
+export function Note(props: { tone?: "info" | "warn" | "ok" | "danger"; children: ReactNode }) {
   const { tone = "info", children } = props;
   const tones = {
     info: "bg-info-soft text-ink",
     warn: "bg-warn-soft text-ink",
     ok: "bg-ok-soft text-ink",
+    danger: "bg-danger-soft text-ink",
   };
   return <div className={cx("rounded-md px-3 py-2 text-sm", tones[tone])}>{children}</div>;
 }

@@ -1,14 +1,18 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { GitBranch, Sun } from "lucide-react";
+import { GitBranch, RotateCw, Sun } from "lucide-react";
 import { createdAt, type DatabaseInfo, databaseName, databasesQuery } from "@/data/databases";
 import { shortId } from "@/data/format";
 import { Badge, Button, CopyId, PageHeader, RelativeTime, StateBadge } from "@/ui";
 import { useWake } from "./useWake";
 
 /** Name, state and the actions of a database. */
-export function DatabaseHeader(props: { database: DatabaseInfo; onBranch: () => void }) {
-  const { database, onBranch } = props;
+export function DatabaseHeader(props: {
+  database: DatabaseInfo;
+  onBranch: () => void;
+  onRestart: () => void;
+}) {
+  const { database, onBranch, onRestart } = props;
   const wake = useWake();
   const hasCredentials = Boolean(database.connection_url);
   return (
@@ -19,6 +23,7 @@ export function DatabaseHeader(props: { database: DatabaseInfo; onBranch: () => 
           <StateBadge state={database.status} title={database.error} />
           {database.size && <Badge>{database.size}</Badge>}
           {database.always_on && <Badge>always on</Badge>}
+          {database.update_available && <Badge tone="info">update available</Badge>}
         </>
       }
       description={<Origin database={database} />}
@@ -27,6 +32,11 @@ export function DatabaseHeader(props: { database: DatabaseInfo; onBranch: () => 
           {database.status === "hibernated" && (
             <Button icon={<Sun size={14} />} onClick={() => wake(database)}>
               Wake
+            </Button>
+          )}
+          {database.update_available && database.status === "running" && (
+            <Button icon={<RotateCw size={14} />} onClick={onRestart}>
+              Restart to update
             </Button>
           )}
           <Button
@@ -45,7 +55,8 @@ export function DatabaseHeader(props: { database: DatabaseInfo; onBranch: () => 
 
 function Origin({ database }: { database: DatabaseInfo }) {
   const { data: all } = useQuery(databasesQuery);
-  const { id, branched_from: from, sandbox_id: machine } = database;
+  const { id, branched_from: branched, cloned_from: cloned, sandbox_id: machine } = database;
+  const from = branched || cloned;
   const source = all?.find((one) => one.id === from);
   return (
     <span className="flex flex-wrap items-center gap-x-3 gap-y-1">
@@ -55,7 +66,7 @@ function Origin({ database }: { database: DatabaseInfo }) {
       </span>
       {from && (
         <span>
-          branched from{" "}
+          {branched ? "branched" : "cloned"} from{" "}
           {source === undefined ? (
             <span className="font-mono text-xs">{shortId(from)}</span>
           ) : (

@@ -1,7 +1,7 @@
 import type { models } from "@pandastack/sdk";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { KeyRound, Trash2 } from "lucide-react";
+import { KeyRound, RotateCw, Trash2 } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import {
   changeDatabase,
@@ -19,8 +19,9 @@ import { deleteLosses } from "../databases/losses";
 
 type Asked = "reset" | "delete" | undefined;
 
-/** Sleep, credentials, and the end. */
-export default function SettingsPart({ database }: { database: DatabaseInfo }) {
+/** Sleep, restart, credentials, and the end. */
+export default function SettingsPart(props: { database: DatabaseInfo; onRestart: () => void }) {
+  const { database, onRestart } = props;
   const [asked, setAsked] = useState<Asked>();
   const isRunning = database.status === "running";
   return (
@@ -30,6 +31,22 @@ export default function SettingsPart({ database }: { database: DatabaseInfo }) {
         text="Without it the database sleeps when nobody is connected. The next connection wakes it."
       >
         <AlwaysOn database={database} />
+      </Setting>
+      <Setting
+        title="Restart"
+        text={
+          database.update_available
+            ? "A newer version of its template is there. A restart brings it; data and credentials stay."
+            : "The server starts again. Data and credentials stay, connections end."
+        }
+      >
+        <Button
+          icon={<RotateCw size={14} />}
+          disabled={!isRunning && database.status !== "failed"}
+          onClick={onRestart}
+        >
+          {database.update_available ? "Restart to update" : "Restart"}
+        </Button>
       </Setting>
       <Setting
         title="Credentials"
@@ -47,7 +64,10 @@ export default function SettingsPart({ database }: { database: DatabaseInfo }) {
           Reset credentials
         </Button>
       </Setting>
-      <Setting title="Delete" text="The server with all its data. Its branches stay.">
+      <Setting
+        title="Delete"
+        text="The server with all its data and backups. Its branches and clones stay."
+      >
         <Button variant="danger" icon={<Trash2 size={14} />} onClick={() => setAsked("delete")}>
           Delete the database
         </Button>

@@ -1,18 +1,22 @@
 import { NotFoundError } from "@pandastack/sdk";
 import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, useNavigate, useParams } from "@tanstack/react-router";
-import { Trash2, TriangleAlert } from "lucide-react";
+import { Trash2 } from "lucide-react";
 import { type ReactNode, Suspense, useState } from "react";
 import { useCommands } from "@/app/commands";
 import { type DatabaseInfo, databaseQuery } from "@/data/databases";
 import { buttonClass, cx, EmptyState, ErrorNote, Loading, lazyPart, SkeletonRows } from "@/ui";
 import { BranchDialog } from "./BranchDialog";
+import { ArchiveWarning } from "./backups/ArchiveNote";
+import { Failed } from "./Failed";
 import { DatabaseHeader } from "./Header";
 import { Overview } from "./Overview";
+import { RestartDialog } from "./RestartDialog";
 import { DATABASE_TABS, type DatabaseTab, databaseTabOf } from "./tabs";
 
 const ConsolePart = lazyPart(() => import("./console/Console"));
 const BranchesPart = lazyPart(() => import("./Branches"));
+const BackupsPart = lazyPart(() => import("./backups/Backups"));
 const LogsPart = lazyPart(() => import("./Logs"));
 const SettingsPart = lazyPart(() => import("./Settings"));
 
@@ -30,7 +34,7 @@ export function DatabasePage() {
 
 function OneDatabase({ id, tab }: { id: string; tab: DatabaseTab }) {
   const { data: database, error, refetch } = useQuery(databaseQuery(id));
-  const [branching, setBranching] = useState(false);
+  const [asked, setAsked] = useState<"branch" | "restart">();
   const [sql, setSql] = useState("");
   const navigate = useNavigate();
   useCommands([
@@ -45,50 +49,64 @@ function OneDatabase({ id, tab }: { id: string; tab: DatabaseTab }) {
       group: "Database",
       title: "Branch this database",
       words: "copy fork clone",
-      run: () => setBranching(true),
+      run: () => setAsked("branch"),
+    },
+    {
+      id: "database-restart",
+      group: "Database",
+      title: "Restart this database",
+      words: "update upgrade",
+      run: () => setAsked("restart"),
     },
   ]);
   if (error instanceof NotFoundError) return <Gone id={id} />;
   if (error && !database) return <ErrorNote error={error} onRetry={() => void refetch()} />;
   if (database === undefined) return <SkeletonRows rows={8} />;
-  const branch = (): void => setBranching(true);
+  const branch = (): void => setAsked("branch");
+  const restart = (): void => setAsked("restart");
+  const close = (): void => setAsked(undefined);
   return (
     <div className="flex h-full min-h-0 flex-col">
-      <DatabaseHeader database={database} onBranch={branch} />
+      <DatabaseHeader database={database} onBranch={branch} onRestart={restart} />
       {database.status === "failed" && <Failed database={database} />}
+      {tab !== "backups" && <ArchiveWarning id={id} />}
       <TabLinks id={id} tab={tab} />
       <div className="relative min-h-0 flex-1">
         <div className="absolute inset-0 overflow-y-auto">
           <Suspense fallback={<Loading />}>
-            {partOf(tab, { database, branch, sql, setSql })}
+            {partOf(tab, { database, restart, sql, setSql })}
           </Suspense>
         </div>
       </div>
-      {branching && <BranchDialog database={database} onClose={() => setBranching(false)} />}
+      {asked === "branch" && <BranchDialog database={database} onClose={close} />}
+      {asked === "restart" && <RestartDialog database={database} onClose={close} />}
     </div>
   );
 }
 
 interface PartProps {
   readonly database: DatabaseInfo;
-  readonly branch: () => void;
+  readonly restart: () => void;
   /** The text of the console. It stays while another part is shown. */
   readonly sql: string;
   readonly setSql: (sql: string) => void;
 }
 
-function partOf(tab: DatabaseTab, { database, branch, sql, setSql }: PartProps): ReactNode {
+function partOf(tab: DatabaseTab, props: PartProps): ReactNode {
+  const { database, restart, sql, setSql } = props;
   switch (tab) {
     case "overview":
       return <Overview database={database} />;
     case "query":
       return <ConsolePart database={database} sql={sql} onSql={setSql} />;
     case "branches":
-      return <BranchesPart database={database} onBranch={branch} />;
+      return <BranchesPart database={database} />;
+    case "backups":
+      return <BackupsPart database={database} />;
     case "logs":
       return <LogsPart database={database} />;
     case "settings":
-      return <SettingsPart database={database} />;
+      return <SettingsPart database={database} onRestart={restart} />;
   }
 }
 
@@ -114,20 +132,6 @@ function TabLinks({ id, tab }: { id: string; tab: DatabaseTab }) {
         </Link>
       ))}
     </nav>
-  );
-}
-
-function Failed({ database }: { database: DatabaseInfo }) {
-  return (
-    <div
-      role="alert"
-      className="mx-4 mb-2 flex items-start gap-2 rounded-md bg-danger-soft px-3 py-2 md:mx-6"
-    >
-      <TriangleAlert size={16} className="mt-0.5 shrink-0 text-danger" aria-hidden="true" />
-      <span className="min-w-0 break-words">
-        The database failed{database.error ? `: ${database.error}` : "."}
-      </span>
-    </div>
   );
 }
 

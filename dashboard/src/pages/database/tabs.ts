@@ -3,13 +3,14 @@
 import {
   Activity,
   GitBranch,
+  History,
   type LucideIcon,
   ScrollText,
   Settings2,
   SquareTerminal,
 } from "lucide-react";
 
-export type DatabaseTab = "overview" | "query" | "branches" | "logs" | "settings";
+export type DatabaseTab = "overview" | "query" | "branches" | "backups" | "logs" | "settings";
 
 interface DatabaseTabInfo {
   readonly tab: DatabaseTab;
@@ -21,6 +22,7 @@ export const DATABASE_TABS: readonly DatabaseTabInfo[] = [
   { tab: "overview", label: "Overview", icon: Activity },
   { tab: "query", label: "Query", icon: SquareTerminal },
   { tab: "branches", label: "Branches", icon: GitBranch },
+  { tab: "backups", label: "Backups", icon: History },
   { tab: "logs", label: "Logs", icon: ScrollText },
   { tab: "settings", label: "Settings", icon: Settings2 },
 ];

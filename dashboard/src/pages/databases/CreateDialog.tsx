@@ -1,17 +1,12 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useId, useState } from "react";
-import { createDatabase, DATABASE_SIZES, type DatabaseSize, putDatabase } from "@/data/databases";
+import { createDatabase, type DatabaseSize, putDatabase } from "@/data/databases";
 import { keys } from "@/data/queries";
-import { Button, Checkbox, CodeBlock, Dialog, ErrorNote, Field, Input, Select } from "@/ui";
+import { Button, Checkbox, CodeBlock, Dialog, ErrorNote, Field, Input } from "@/ui";
 import { useSubmit } from "../signin/useSubmit";
 import { createCommand } from "./command";
-
-const SIZE_NAMES: Record<DatabaseSize, string> = {
-  "1g": "1 GiB of memory",
-  "4g": "4 GiB of memory",
-  "16g": "16 GiB of memory",
-};
+import { SizeField } from "./SizeField";
 
 /** Asks for a new database, and opens its page. */
 export function CreateDialog({ onClose }: { onClose: () => void }) {
@@ -43,21 +38,11 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
             />
           )}
         </Field>
-        <Field label="Size" hint="It cannot be changed later">
-          {(control) => (
-            <Select
-              {...control}
-              value={size}
-              onChange={(event) => setSize(event.target.value as DatabaseSize)}
-            >
-              {DATABASE_SIZES.map((one) => (
-                <option key={one} value={one}>
-                  {SIZE_NAMES[one]}
-                </option>
-              ))}
-            </Select>
-          )}
-        </Field>
+        <SizeField
+          size={size}
+          onChange={setSize}
+          hint="It cannot be changed later; a clone may have another"
+        />
         <AlwaysOn checked={isAlwaysOn} onChange={setAlwaysOn} />
         <div className="flex flex-col gap-1">
           <span className="text-xs text-muted">The same as a command:</span>

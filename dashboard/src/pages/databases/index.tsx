@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { Database, Plus, Trash2 } from "lucide-react";
-import { useMemo, useState } from "react";
+import { Suspense, useMemo, useState } from "react";
 import {
   createdAt,
   type DatabaseInfo,
@@ -18,10 +18,13 @@ import {
   EmptyState,
   ErrorNote,
   IconButton,
+  Loading,
+  lazyPart,
   PageHeader,
   RelativeTime,
   RowLink,
   SearchInput,
+  Segmented,
   SkeletonRows,
   Snippets,
   StateBadge,
@@ -32,30 +35,50 @@ import { type Deletion, useDelete } from "../useDelete";
 import { CreateDialog } from "./CreateDialog";
 import { deleteLosses } from "./losses";
 
+const FamiliesPart = lazyPart(() => import("./Families"));
+
 /** PostgreSQL servers, each in a machine of its own. */
 export function Databases() {
   const { data, error, refetch } = useQuery(databasesQuery);
-  const { create: creating = false } = useSearch({ from: "/app/databases" });
+  const { create: creating = false, view } = useSearch({ from: "/app/databases" });
   const go = useNavigate({ from: "/databases" });
   const setCreating = (create: boolean): void =>
-    void go({ search: create ? { create } : {}, replace: true });
+    void go({ search: ({ view }) => ({ view, ...(create ? { create } : {}) }), replace: true });
   useHotkey("c", () => setCreating(true));
   return (
-    <div className="flex h-full flex-col">
+    <div className="flex h-full min-h-0 flex-col">
       <PageHeader
         title="Databases"
         aside={data && <Badge>{count(data.length)}</Badge>}
         description="PostgreSQL servers that sleep when nobody uses them, and branch while they run."
         actions={
-          <Button variant="primary" icon={<Plus size={14} />} onClick={() => setCreating(true)}>
-            Create
-          </Button>
+          <>
+            <Segmented
+              label="Shown as"
+              value={view ?? "list"}
+              onChange={(next) =>
+                void go({ search: next === "tree" ? { view: next } : {}, replace: true })
+              }
+              choices={[
+                { value: "list", label: "List" },
+                { value: "tree", label: "Tree" },
+              ]}
+            />
+            <Button variant="primary" icon={<Plus size={14} />} onClick={() => setCreating(true)}>
+              Create
+            </Button>
+          </>
         }
       />
       {error && <ErrorNote error={error} onRetry={() => void refetch()} />}
       {data === undefined && !error && <SkeletonRows />}
       {data?.length === 0 && <NoDatabases />}
-      {data !== undefined && data.length > 0 && <List databases={data} />}
+      {data !== undefined && data.length > 0 && view === undefined && <List databases={data} />}
+      {data !== undefined && data.length > 0 && view === "tree" && (
+        <Suspense fallback={<Loading />}>
+          <FamiliesPart databases={data} />
+        </Suspense>
+      )}
       {creating && <CreateDialog onClose={() => setCreating(false)} />}
     </div>
   );
@@ -135,7 +158,12 @@ function columnsOf(
       header: "Status",
       width: "minmax(92px, 0.8fr)",
       sort: (row) => row.status,
-      cell: (row) => <StateBadge state={row.status} title={row.error} />,
+      cell: (row) => (
+        <span className="flex flex-wrap items-center gap-x-2">
+          <StateBadge state={row.status} title={row.error} />
+          {row.update_available && <Badge tone="info">update</Badge>}
+        </span>
+      ),
     },
     {
       id: "size",
@@ -156,10 +184,10 @@ function columnsOf(
     },
     {
       id: "from",
-      header: "Branched from",
+      header: "Made from",
       width: "minmax(110px, 1fr)",
       from: 640,
-      cell: (row) => <Source id={row.branched_from} names={names} />,
+      cell: (row) => <Source id={row.branched_from || row.cloned_from} names={names} />,
     },
     {
       id: "created",

@@ -9,7 +9,6 @@ import {
 } from "react";
 import { relativeTime } from "@/data/format";
 import { cx, IconButton, stateLook } from "@/ui";
-import type { FamilyNode } from "./family";
 import {
   linkPath,
   NODE_HEIGHT,
@@ -31,15 +30,27 @@ const PAN_STEPS: Record<string, readonly [number, number]> = {
   ArrowDown: [0, -PAN_PX],
 };
 
+/** What a picture shows of a node. */
+export interface PictureNode {
+  readonly id: string;
+  readonly name: string;
+  readonly status: string;
+  readonly createdAt: string | undefined;
+  /** Absent for one that is gone. */
+  readonly info: unknown;
+  /** How it came from its parent. A clone has a dotted line, and says so. */
+  readonly origin?: "branch" | "clone" | undefined;
+}
+
 export interface PictureProps {
   label: string;
   tree: PlacedTree;
-  nodes: ReadonlyMap<string, FamilyNode>;
+  nodes: ReadonlyMap<string, PictureNode>;
   selected: string | undefined;
   onSelect: (id: string) => void;
-  /** Asks for the actions of a node; the place is on the screen. */
-  onMenu: (id: string, at: { x: number; y: number }) => void;
-  /** A key on a node. Returns whether it meant something. */
+  /** Asks for the actions of a node; the place is on the screen. Without it Enter is a key as others. */
+  onMenu?: (id: string, at: { x: number; y: number }) => void;
+  /** A key on a node, `o` to open it. Returns whether it meant something. */
   onKey: (id: string, key: string) => boolean;
   /** The other node of a comparison. */
   compared?: string | undefined;
@@ -65,7 +76,7 @@ export function Picture(props: PictureProps) {
     const wantsMenu = key === "Enter" || key === "ContextMenu" || (key === "F10" && event.shiftKey);
     const move = cameraAction(event, view);
     if (move !== undefined) move();
-    else if (wantsMenu && current !== undefined) menuAt(current);
+    else if (wantsMenu && onMenu && current !== undefined) menuAt(current);
     else if (next !== undefined) choose(next);
     else return current !== undefined && onKey(current, key);
     return true;
@@ -100,10 +111,13 @@ export function Picture(props: PictureProps) {
                     if (!wasDrag()) choose(id);
                   }}
                   onOpen={() => onKey(id, "o")}
-                  onMenu={(at) => {
-                    choose(id);
-                    onMenu(id, at);
-                  }}
+                  onMenu={
+                    onMenu &&
+                    ((at) => {
+                      choose(id);
+                      onMenu(id, at);
+                    })
+                  }
                 />
               );
             })}
@@ -154,7 +168,7 @@ function useChoice(
     const node = placed.get(id);
     const rect = box.current?.getBoundingClientRect();
     if (!node || !rect) return;
-    onMenu(id, {
+    onMenu?.(id, {
       x: rect.left + camera.x + (node.x + NODE_WIDTH - 16) * camera.zoom,
       y: rect.top + camera.y + (node.y + NODE_HEIGHT) * camera.zoom,
     });
@@ -198,7 +212,7 @@ type Place = PlacedTree["nodes"][number];
 function Links(props: {
   drawn: readonly Place[];
   placed: ReadonlyMap<string, Place>;
-  nodes: ReadonlyMap<string, FamilyNode>;
+  nodes: ReadonlyMap<string, PictureNode>;
 }) {
   const { drawn, placed, nodes } = props;
   return (
@@ -207,12 +221,15 @@ function Links(props: {
         const parent = node.parentId === undefined ? undefined : placed.get(node.parentId);
         if (parent === undefined) return null;
         const isGone = nodes.get(parent.id)?.status === "deleted";
+        const isClone = nodes.get(node.id)?.origin === "clone";
         return (
           <path
             key={node.id}
             d={linkPath(parent, node)}
-            strokeDasharray={isGone ? "4 4" : undefined}
-            opacity={0.6}
+            strokeLinecap="round"
+            strokeDasharray={isClone ? "0.1 5" : isGone ? "4 4" : undefined}
+            strokeWidth={isClone ? 2 : undefined}
+            opacity={isClone ? 1 : 0.6}
           />
         );
       })}
@@ -221,14 +238,14 @@ function Links(props: {
 }
 
 function TreeItem(props: {
-  node: FamilyNode;
+  node: PictureNode;
   place: Place;
   isTabStop: boolean;
   isSelected: boolean;
   isCompared: boolean;
   onChoose: () => void;
   onOpen: () => void;
-  onMenu: (at: { x: number; y: number }) => void;
+  onMenu: ((at: { x: number; y: number }) => void) | undefined;
 }) {
   const { node, place, isTabStop, isSelected, isCompared, onChoose, onOpen, onMenu } = props;
   return (
@@ -246,6 +263,7 @@ function TreeItem(props: {
       onClick={onChoose}
       onDoubleClick={onOpen}
       onContextMenu={(event) => {
+        if (onMenu === undefined) return;
         event.preventDefault();
         onMenu({ x: event.clientX, y: event.clientY });
       }}
@@ -281,12 +299,18 @@ function NodeCard({
   isSelected,
   isCompared,
 }: {
-  node: FamilyNode;
+  node: PictureNode;
   isSelected: boolean;
   isCompared: boolean;
 }) {
   const isGone = node.info === undefined;
   const age = relativeTime(node.createdAt, Date.now());
+  const facts = [
+    stateLook(node.status).label,
+    ...(node.origin === "clone" ? ["clone"] : []),
+    // Three facts need room.
+    ...(age === "never" ? [] : [node.origin === "clone" ? age.replace(" ago", "") : age]),
+  ];
   return (
     <>
       <rect
@@ -327,7 +351,7 @@ function NodeCard({
           {cut(node.name, 19)}
         </tspan>{" "}
         <tspan x={34} y={36} className="fill-muted text-[11px]">
-          {cut(`${stateLook(node.status).label}${age === "never" ? "" : ` · ${age}`}`, 26)}
+          {cut(facts.join(" · "), 26)}
         </tspan>
       </text>
     </>

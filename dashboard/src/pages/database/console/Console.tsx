@@ -33,8 +33,8 @@ export default function ConsolePart(props: {
             onChange={onSql}
             placeholder="select * from pg_stat_activity"
             keys={{
-              "Mod-Enter": () => isReady && run(sql),
-              "Mod-Shift-Enter": () => isReady && explain(sql),
+              "Mod-Enter": (text) => isReady && run(text),
+              "Mod-Shift-Enter": (text) => isReady && explain(text),
             }}
           />
         </div>

@@ -36,8 +36,8 @@ export interface EditorProps {
   /** Fills its place and scrolls; otherwise it is as high as its text. */
   fill?: boolean;
   placeholder?: string;
-  /** Keys such as `Mod-s` or `Shift-Enter`. */
-  keys?: Readonly<Record<string, () => void>>;
+  /** Keys such as `Mod-s` or `Shift-Enter`. They get the text, which `value` may not have yet. */
+  keys?: Readonly<Record<string, (text: string) => void>>;
   autoFocus?: boolean;
 }
 
@@ -114,8 +114,8 @@ function extensionsOf(latest: { current: EditorProps }, parts: Parts) {
   const { label, fill = false, placeholder, keys = {}, readOnly = false } = latest.current;
   const own = Object.keys(keys).map((key) => ({
     key,
-    run: () => {
-      latest.current.keys?.[key]?.();
+    run: ({ state }: EditorView) => {
+      latest.current.keys?.[key]?.(state.doc.toString());
       return true;
     },
   }));
