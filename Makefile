@@ -47,8 +47,9 @@ client: setup
 dist: build client ## Write what people install to dist/: archives, .deb, installer, SDK packages
 	@scripts/dist
 
-mini: build ## Build a release and bake the template of the bench (kept)
+mini: build ## Build a release and bake the templates of bench and long tests (kept)
 	@$(RELEASE)/pandastack template bake mini --data-dir $(PANDASTACK_DATA_DIR)
+	@$(RELEASE)/pandastack template bake postgres-16 --data-dir $(PANDASTACK_DATA_DIR)
 
 demo: setup ## From nothing to a machine that runs Python and Node, with the time of each step
 	@scripts/demo
@@ -67,6 +68,7 @@ test-build: setup dashboard guestd ## Build what the tests need: test programs, 
 	@$(DEBUG)/pandastack template bake postgres-16 --data-dir $(PANDASTACK_DATA_DIR)
 
 test-deep: mini client ## The long tests: cycles, kills, the KVM tier, fuzzing; ONLY=NAME runs a part
+	@scripts/setup --quiet --deep
 	@scripts/test-deep $(ONLY)
 
 bench: mini client ## Measure; writes bench/latest.json, the table in README and docs/bench.svg

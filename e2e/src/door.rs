@@ -46,6 +46,10 @@ impl ControlPort for Tenants {
         Err(Fault::no_sandbox())
     }
 
+    async fn revive_database(&self, _: SandboxId) -> Result<(), Fault> {
+        Ok(())
+    }
+
     async fn open_broker(&self, _: SandboxId, _: &str) -> Result<DatabaseLogin, Fault> {
         Err(Fault::no_sandbox())
     }

@@ -4,6 +4,7 @@
 pub mod browser;
 pub mod cookbook;
 mod door;
+pub mod drivers;
 pub mod fresh_root;
 pub mod own_sdk;
 pub mod published;

@@ -21,7 +21,7 @@ use pandastack_testbed::{DataFolder, TestServer, built, wait_for};
 const ARGUMENTS: [&str; 4] = ["--standby", "0", "--blanks", "0"];
 
 /// A file system in a file, with a data folder on it.
-struct Disk {
+pub struct Disk {
     mount: PathBuf,
     image: PathBuf,
     data: Option<DataFolder>,
@@ -29,7 +29,7 @@ struct Disk {
 }
 
 impl Disk {
-    fn make(size: &str) -> Self {
+    pub fn make(size: &str) -> Self {
         let mut disk = Self::format(size, "mkfs.xfs", &["-q", "-m", "reflink=1"]);
         disk.data = Some(DataFolder::on(&disk.mount).unwrap());
         // Baked files are flushed: only the server's own writes are tested.
@@ -56,7 +56,12 @@ impl Disk {
         disk
     }
 
-    fn data(&self) -> &Path {
+    pub fn add_template(&self, name: &str) {
+        self.data.as_ref().unwrap().add_template(name).unwrap();
+        must("sync", &["-f", text(&self.mount)]);
+    }
+
+    pub fn data(&self) -> &Path {
         self.data.as_ref().unwrap().path()
     }
 
@@ -73,7 +78,7 @@ impl Disk {
     }
 
     /// Loses all data that has not reached the disk, and ends every process.
-    fn cut_power(&self, server: &mut TestServer) {
+    pub fn cut_power(&self, server: &mut TestServer) {
         let unflushed = self.mount.join("unflushed");
         std::fs::write(&unflushed, "written a moment ago").unwrap();
         must("xfs_io", &["-x", "-c", "shutdown", text(&self.mount)]);

@@ -350,7 +350,7 @@ async fn resident(client: &Client, id: &str) -> u32 {
 }
 
 /// The process of a sandbox's machine, from the ledger.
-async fn machine_of(data_dir: &Path, id: &str) -> i32 {
+pub async fn machine_of(data_dir: &Path, id: &str) -> i32 {
     let ledger = pandastack_host::Ledger::open(&data_dir.join("ledger.db")).await.unwrap();
     let machines = ledger.machines().await.unwrap();
     ledger.close().await;

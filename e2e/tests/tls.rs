@@ -3,7 +3,7 @@
 //! the challenges for real.
 
 mod pebble;
-mod peer;
+pub mod peer;
 
 use std::{
     fs,

@@ -130,13 +130,13 @@ impl Received {
 }
 
 /// A receiver that accepts everything.
-struct Receiver {
-    url: String,
+pub struct Receiver {
+    pub url: String,
     seen: Arc<Mutex<Vec<Received>>>,
 }
 
 impl Receiver {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -160,6 +160,11 @@ impl Receiver {
             }
         });
         Self { url, seen }
+    }
+
+    /// What has arrived so far.
+    pub fn bodies(&self) -> Vec<String> {
+        self.seen.lock().unwrap().iter().map(|one| one.body.clone()).collect()
     }
 
     async fn wait(&self, count: usize) -> Vec<Received> {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use pandastack_layers::{DataVolume, copy_layer};
 use pandastack_model::SandboxId;
 
-use crate::{bed::template_data_dir, server::built};
+use crate::{bed::template_data_dir, prepared, server::built};
 
 /// The template of all test sandboxes.
 const TEMPLATE: &str = "mini";
@@ -31,31 +31,47 @@ pub struct DataFolder {
 impl DataFolder {
     /// Makes the folder on the volume of the baked templates, and shares their blocks.
     pub fn with_templates() -> Result<Self> {
-        let shared =
-            DataVolume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
-        let path = shared.root().join("tests").join(SandboxId::random().to_string());
+        let shared = open_templates()?;
         let from = shared.root().to_owned();
-        let folder = Self { path, shared: Some(shared) };
+        let folder = Self::named_on(shared);
         copy_template(&from, &folder.path.join("volume"), TEMPLATE)?;
         copy_kit(&from, &folder.path.join("volume"))?;
         folder.link_bundles()?;
         Ok(folder)
     }
 
+    /// As `with_templates`, with the template of databases and the sealed machine that they start
+    /// from. A server has used the folder: it has created and deleted one database.
+    pub fn with_databases() -> Result<Self> {
+        bake(prepared::TEMPLATE)?;
+        let folder = Self::named_on(open_templates()?);
+        let shared = folder.shared.as_ref().context("the folder is on the volume of the baked templates")?;
+        prepared::copy_with_databases(shared, &folder.path)?;
+        Ok(folder)
+    }
+
+    /// A folder that does not exist yet.
+    fn named_on(shared: DataVolume) -> Self {
+        let path = shared.root().join("tests").join(SandboxId::random().to_string());
+        Self { path, shared: Some(shared) }
+    }
+
     /// Bakes another built-in template, unless it is baked already, and shares it too.
     pub fn add_template(&self, name: &str) -> Result<()> {
-        let shared = self.shared.as_ref().context("the folder is on the volume of the baked templates")?;
-        let mut bake = Command::new(built("pandastack"));
-        bake.args(["template", "bake", name, "--data-dir"]).arg(template_data_dir());
-        ensure!(bake.status()?.success(), "{name} was not baked");
-        copy_template(shared.root(), &self.path.join("volume"), name)
+        bake(name)?;
+        if let Some(shared) = &self.shared {
+            return copy_template(shared.root(), &self.path.join("volume"), name);
+        }
+        let shared = open_templates()?;
+        let copied = copy_template(shared.root(), &self.path.join("volume"), name);
+        shared.close();
+        copied
     }
 
     /// Makes the folder on the test's own file system, which supports reflinks.
     pub fn on(file_system: &Path) -> Result<Self> {
         let folder = Self { path: file_system.join("data"), shared: None };
-        let shared =
-            DataVolume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
+        let shared = open_templates()?;
         let copied = copy_template(shared.root(), &folder.path.join("volume"), TEMPLATE);
         shared.close();
         copied?;
@@ -78,8 +94,7 @@ impl DataFolder {
     fn with_image(path: PathBuf) -> Result<Self> {
         let folder = Self { path, shared: None };
         let own = DataVolume::open(&folder.path, IMAGE_BYTES)?;
-        let shared =
-            DataVolume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
+        let shared = open_templates()?;
         let copied = copy_template(shared.root(), own.root(), TEMPLATE);
         shared.close();
         own.close();
@@ -119,8 +134,7 @@ impl Drop for DataFolder {
 /// Copies the template with its boot files and runtime bundles into a data folder whose volume a
 /// server has mounted.
 pub fn copy_templates(data_dir: &Path) -> Result<()> {
-    let shared =
-        DataVolume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
+    let shared = open_templates()?;
     let volume = data_dir.join("volume");
     let copied = copy_template(shared.root(), &volume, TEMPLATE).and_then(|()| copy_kit(shared.root(), &volume));
     shared.close();
@@ -128,6 +142,18 @@ pub fn copy_templates(data_dir: &Path) -> Result<()> {
     let bundles = template_data_dir().join("runtime");
     let status = Command::new("cp").arg("-a").arg(bundles.join(".")).arg(data_dir.join("runtime")).status()?;
     ensure!(status.success(), "the runtime bundles were not copied");
+    Ok(())
+}
+
+fn open_templates() -> Result<DataVolume> {
+    DataVolume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")
+}
+
+/// Bakes a built-in template for all tests, unless it is baked already.
+fn bake(name: &str) -> Result<()> {
+    let mut bake = Command::new(built("pandastack"));
+    bake.args(["template", "bake", name, "--data-dir"]).arg(template_data_dir());
+    ensure!(bake.status()?.success(), "{name} was not baked");
     Ok(())
 }
 

@@ -10,6 +10,7 @@ mod fake_bed;
 mod fake_guest;
 mod leftovers;
 pub mod outside;
+mod prepared;
 mod server;
 mod surroundings;
 mod wait;

@@ -17,11 +17,12 @@ import { compare, forkThreeWays, promote, writeInBranch } from "./steps/tree.mjs
 import { readBill } from "./steps/usage.mjs";
 import { Album } from "./walk/album.mjs";
 import { api, goTo, heading, openBrowser, person } from "./walk/people.mjs";
+import { Steps } from "./walk/steps.mjs";
 import { Watch } from "./walk/watch.mjs";
 
 const { PANDASTACK_API, PANDASTACK_API_KEY, PANDASTACK_LINK, PANDASTACK_SHOTS } = process.env;
 const { PANDASTACK_RECEIVER } = process.env;
-const began = Date.now();
+const steps = new Steps(PANDASTACK_SHOTS);
 // Two browsers: pictures of two pages of one browser wait for each other.
 const [first, second] = await Promise.all([openBrowser(), openBrowser()]);
 const walk = {
@@ -33,20 +34,7 @@ const walk = {
   album: new Album(PANDASTACK_SHOTS),
 };
 
-/** Runs a step, and tells how long it took. A failure takes a last picture of its page. */
-async function step(what, page, work) {
-  const start = Date.now();
-  try {
-    const result = await work();
-    console.log(
-      `${((Date.now() - began) / 1000).toFixed(1)} s: ${what} (${Date.now() - start} ms)`,
-    );
-    return result;
-  } catch (error) {
-    await page?.screenshot({ path: `${PANDASTACK_SHOTS}/failed.png` }).catch(() => {});
-    throw new Error(`${what}: ${error.stack ?? error}`, { cause: error });
-  }
-}
+const step = (what, page, work) => steps.run(what, page, work);
 
 /** The machines: what is done with one sandbox and its copies. */
 async function useMachines(page) {
@@ -124,8 +112,4 @@ try {
   console.error(error.message);
   process.exitCode = 1;
 }
-const wrong = [...walk.watch.complaints(process.exitCode === undefined), ...walk.album.problems];
-for (const one of wrong) console.error(one);
-if (wrong.length > 0) process.exitCode = 1;
-await Promise.all([first.close(), second.close()]);
-console.log(`${walk.album.size} pages were seen in ${((Date.now() - began) / 1000).toFixed(0)} s`);
+await steps.end(walk, [first, second]);

@@ -1,5 +1,6 @@
 //! The dashboard in a real browser, on a real server: people walk through all of it with real
-//! machines (`checks.mjs`), and sign in in the other ways (`entering.mjs`).
+//! machines (`checks.mjs`), use databases (`databases.mjs`), and sign in in the other ways
+//! (`entering.mjs`).
 
 mod entering;
 
@@ -31,6 +32,18 @@ fn walk(mut command: Command, own: &Path, server: &TestServer) {
     println!("{said}");
 }
 
+/// A network in which a browser reaches only the server.
+fn network_of(server: &TestServer) -> QuietNetwork {
+    QuietNetwork::with_port(server.url.rsplit(':').next().unwrap().parse().unwrap())
+}
+
+/// Gives a program the server, and the link that it made at its start.
+fn first_person(mut command: Command, data: &DataFolder, server: &TestServer) -> Command {
+    let link = std::fs::read_to_string(data.path().join("sign-in-link")).unwrap();
+    command.env("PANDASTACK_API", &server.url).env("PANDASTACK_API_KEY", &server.key).env("PANDASTACK_LINK", link);
+    command
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn people_use_every_page() {
     let (program, own) = (browser_program(), tempfile::tempdir().unwrap());
@@ -38,11 +51,18 @@ async fn people_use_every_page() {
     let arguments = ["--standby", "1", "--blanks", "1", "--webhook-allow-private"];
     let server = TestServer::start(data.path(), &arguments).unwrap();
     let receiver = Collector::start(CollectorMode::Takes).await.unwrap();
-    let link = std::fs::read_to_string(data.path().join("sign-in-link")).unwrap();
-    let port = server.url.rsplit(':').next().unwrap().parse().unwrap();
-    let network = QuietNetwork::with_port(port);
-    let mut command = program.command(&network, "checks.mjs");
-    command.env("PANDASTACK_API", &server.url).env("PANDASTACK_API_KEY", &server.key);
-    command.env("PANDASTACK_LINK", link).env("PANDASTACK_RECEIVER", &receiver.url);
+    let network = network_of(&server);
+    let mut command = first_person(program.command(&network, "checks.mjs"), &data, &server);
+    command.env("PANDASTACK_RECEIVER", &receiver.url);
+    tokio::task::block_in_place(|| walk(command, own.path(), &server));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn people_use_databases() {
+    let (program, own) = (browser_program(), tempfile::tempdir().unwrap());
+    let data = DataFolder::with_databases().unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
+    let network = network_of(&server);
+    let command = first_person(program.command(&network, "databases.mjs"), &data, &server);
     tokio::task::block_in_place(|| walk(command, own.path(), &server));
 }

@@ -50,6 +50,11 @@ try {
     const expected = /\b404\b/.test(message.text());
     if (message.type() === "error" && !expected) complaints.push(message.text());
   });
+  // The page is not told why a request failed.
+  page.on("requestfailed", (request) => {
+    const { errorText } = request.failure();
+    if (errorText !== "net::ERR_ABORTED") console.error(request.method(), request.url(), errorText);
+  });
   const { port } = site.address();
   await page.goto(`http://page.test:${port}/`);
   await page.waitForFunction(() => globalThis.work !== undefined);

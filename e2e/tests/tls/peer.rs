@@ -38,7 +38,13 @@ impl Authority {
 
     /// Makes a certificate with a new key.
     pub fn issue(&self, name: &str) -> (String, String) {
+        self.issue_until(name, 2099)
+    }
+
+    /// Makes a certificate that ends with a year's first day.
+    pub fn issue_until(&self, name: &str, year: i32) -> (String, String) {
         let (mut params, key) = (CertificateParams::new(vec![name.to_owned()]).unwrap(), KeyPair::generate().unwrap());
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
         // Newer Pythons ask for it.
         params.use_authority_key_identifier_extension = true;
         (params.signed_by(&key, &*self.0).unwrap().pem(), key.serialize_pem())

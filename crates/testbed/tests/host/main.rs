@@ -11,6 +11,7 @@ mod crash;
 mod create;
 mod death;
 mod fork;
+mod gateway;
 mod link;
 mod panics;
 mod past_return;

@@ -83,4 +83,12 @@ pub const FIGURES: &[Figure] = &[
     at_most("dash_packed_mb", "size of the dashboard in the binary", "MB", 3.0),
     at_most("binary_mb", "size of the server's binary", "MB", 20.0),
     at_most("client_mb", "size of the client alone", "MB", 10.0),
+    at_most("db_create_share", "new database until its first row, in (1.5 × a cold create + 400 ms)", "×", 1.0),
+    at_most("db_wake_share", "sleeping database until its first row, in (2 × a wake + 150 ms)", "×", 1.0),
+    at_most("db_branch_share", "branch of 200 MB under load until its first row, in (2.5 × a fork)", "×", 1.0),
+    at_most("db_branch_pause_share", "pause of its source, in (1.5 × that of a fork)", "×", 1.0),
+    at_most("db_branch_growth", "branch of a database of 500 MB, compared with one of 50 MB", "×", 1.2),
+    at_most("db_proxy_overhead_ms", "round trip through the proxy of databases, above one without it", "ms", 1.0),
+    at_least("db_proxy_mb_s", "rows through that proxy by TLS", "MB/s", 300.0),
+    at_most("db_broker_overhead_ms", "a query over HTTP above one over TLS", "ms", 3.0),
 ];

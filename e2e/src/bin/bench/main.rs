@@ -1,11 +1,13 @@
 //! `make bench`: measures, prints a table, writes it as JSON, and puts it into the README and
-//! `docs/bench.svg`. `bench state`, `bench api`, `bench team`, `bench sdk`, `bench code` and
-//! `bench dash` measure one part and write nothing; `bench publish` only publishes the last
-//! figures. Compare times of one run only: machines are noisy.
+//! `docs/bench.svg`. `bench state`, `bench api`, `bench team`, `bench sdk`, `bench code`,
+//! `bench dash` and `bench db` measure one part and write nothing; `bench publish` only publishes
+//! the last figures. Compare times of one run only: machines are noisy.
 
 mod api;
 mod code;
 mod dashboard;
+mod database_proxy;
+mod databases;
 mod figures;
 mod floors;
 mod publish;
@@ -56,13 +58,20 @@ async fn main() -> Result<()> {
     }
     let (mut table, cpu_time) = (FigureTable::default(), CpuTime::now()?);
     // One part alone, for development. Writes nothing.
-    if ["state", "api", "team", "sdk", "code", "dash"].contains(&out.as_str()) {
+    if ["state", "api", "team", "sdk", "code", "dash", "db"].contains(&out.as_str()) {
         match out.as_str() {
             "state" => state::measure(&mut table).await?,
             "team" => team::measure(&mut table).await?,
             "sdk" => sdk::measure(&mut table)?,
             "code" => code::measure(&mut table)?,
             "dash" => dashboard::measure(&mut table).await?,
+            "db" => {
+                // Compared with plain sandboxes of the same run.
+                cold(&mut table).await?;
+                state::measure(&mut table).await?;
+                database_proxy::measure(&mut table).await?;
+                databases::measure(&mut table).await?;
+            }
             _ => api::measure(&mut table).await?,
         }
         table.report("stolen_cpu_percent", CpuTime::now()?.stolen_percent_since(cpu_time));
@@ -82,6 +91,8 @@ async fn main() -> Result<()> {
     sdk::measure(&mut table)?;
     code::measure(&mut table)?;
     dashboard::measure(&mut table).await?;
+    database_proxy::measure(&mut table).await?;
+    databases::measure(&mut table).await?;
     let binary = std::fs::metadata(built("pandastack")).context("find the release binary; `make build` makes it")?;
     table.report("binary_mb", binary.len() as f64 / 1e6);
     let client = std::fs::metadata(built("pandastack-client")).context("find the client; `make client` builds it")?;

@@ -12,7 +12,10 @@ impl FigureTable {
     pub fn report(&mut self, key: &str, value: f64) {
         // Ratios need more digits than milliseconds.
         let digits = if value.abs() < 0.1 { 10_000.0 } else { 100.0 };
-        self.0.push((key.to_owned(), (value * digits).round() / digits));
+        let value = (value * digits).round() / digits;
+        // A run takes many minutes.
+        eprintln!("{key:<28} {value:>10}");
+        self.0.push((key.to_owned(), value));
     }
 
     /// Reads the figures of an earlier run.

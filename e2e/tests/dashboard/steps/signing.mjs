@@ -29,6 +29,16 @@ export async function setUp(walk, page) {
   await keepsNoSecret(page);
 }
 
+/** Makes the first account with the link. */
+export async function setUpQuickly(walk, page) {
+  await page.goto(walk.link);
+  await page.getByLabel("Name").fill(ADA.name);
+  await page.getByLabel("E-mail").fill(ADA.email);
+  await page.getByLabel("Password", { exact: true }).fill(ADA.password);
+  await page.getByRole("button", { name: "Create the account" }).click();
+  await heading(page, "Overview");
+}
+
 /** No script can read the session, and the browser's storage has no secret. */
 async function keepsNoSecret(page) {
   const cookies = (await page.context().cookies()).filter(({ name }) => name.includes("session"));

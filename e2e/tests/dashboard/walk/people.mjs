@@ -50,10 +50,10 @@ export async function heading(page, title) {
   await page.getByRole("heading", { level: 1, name: title, exact: true }).waitFor();
 }
 
-/** Opens a part of a sandbox's page. */
-export async function part(page, name) {
+/** Opens a part of the page of a sandbox or a database. */
+export async function part(page, name, of = "sandbox") {
   await page
-    .getByRole("navigation", { name: "Parts of the sandbox" })
+    .getByRole("navigation", { name: `Parts of the ${of}` })
     .getByRole("link", { name })
     .click();
 }
