@@ -24,6 +24,9 @@ pub use door::{Events, HttpDoor, answer};
 pub use pandastack_testbed::PATIENCE;
 pub use rig::Rig;
 
+/// Shell commands that release the data volumes of other tests in a new mount namespace.
+pub const RELEASE_FOREIGN_VOLUMES: &str = include_str!("foreign_volumes.sh");
+
 /// The project's root folder.
 pub fn project() -> PathBuf {
     // Read at run time: clones share one target folder, so a compiled-in path may be another

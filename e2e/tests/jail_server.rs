@@ -1,14 +1,14 @@
 //! The jail as the built server uses it: the full jail by default, no start on a host that cannot
 //! provide it, and less only by an explicit option.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Command};
 
 use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, unshare},
 };
 use pandastack_client::{Client, Config, wire::CreateSandbox};
-use pandastack_e2e::PATIENCE;
+use pandastack_e2e::{PATIENCE, RELEASE_FOREIGN_VOLUMES};
 use pandastack_testbed::{DataFolder, TestServer, processes, run_root_of, wait_for};
 
 /// The lowest user id of a machine's process.
@@ -60,6 +60,7 @@ fn without_groups(data: &Path, arguments: &[&str]) -> TestServer {
             unshare(CloneFlags::CLONE_NEWNS).unwrap();
             mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
             umount2("/sys/fs/cgroup", MntFlags::MNT_DETACH).unwrap();
+            assert!(Command::new("sh").args(["-c", RELEASE_FOREIGN_VOLUMES]).status().unwrap().success());
             TestServer::start(data, arguments).unwrap()
         });
         started.join().unwrap()

@@ -14,7 +14,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use pandastack_e2e::{drivers, published};
+use pandastack_e2e::{RELEASE_FOREIGN_VOLUMES, drivers, published};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
@@ -61,7 +61,8 @@ impl<'a> DriverBed<'a> {
     fn run(&self, program: &DriverProgram) {
         let begin = Instant::now();
         let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", WITH_HOSTS, "sh"]).args(&program.words);
+        let script = format!("{RELEASE_FOREIGN_VOLUMES}{WITH_HOSTS}");
+        command.args(["--mount", "sh", "-c", &script, "sh"]).args(&program.words);
         command.env("HOSTS", self.hosts.path()).env("DATABASE_CA", &self.bed.authority);
         command.env("DATABASE_URL", self.database["connection_url"].as_str().unwrap());
         command.env("PANDASTACK_API", &self.bed.server.url).env("PANDASTACK_API_KEY", &self.bed.server.key);
