@@ -8,7 +8,7 @@ use std::{
     ops::Range,
     os::{
         fd::AsFd,
-        unix::fs::{FileExt, MetadataExt},
+        unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -26,9 +26,8 @@ use crate::{
     volume::{DataVolumeError, io, run},
 };
 
-/// How long a mount is retried. A jailed machine has parts of the volume in its own mount
-/// namespace, which the kernel removes some time after the machine's process. Until then the file
-/// system is in use and cannot be mounted again.
+/// How long a mount is retried: while the kernel removes the last mount of the file system, it can
+/// be mounted neither again nor anew.
 const MOUNT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Interval between two attempts.
@@ -122,30 +121,38 @@ impl VolumeImage {
     }
 
     fn attach_and_mount(&self, mount_point: &Path) -> Result<(), DataVolumeError> {
-        self.detach()?;
+        if self.mount_again(mount_point)? {
+            return Ok(());
+        }
         // Direct I/O on the loop device, because otherwise every page is cached twice.
         let attach = ["--find", "--show", "--direct-io=on"].map(OsStr::new);
         let device = run("losetup", &[&attach[..], &[self.file.as_os_str()]].concat())?;
         let device = device.trim();
-        // No `discard`: the next clone or flush would wait until the disk has freed the blocks that
-        // others removed.
-        let options = ["-t", "xfs", "-o", "noatime", device].map(OsStr::new);
-        let mounted = run("mount", &[&options[..], &[mount_point.as_os_str()]].concat());
+        let mounted = mount_device(device, mount_point);
         // Detaching a mounted device only marks it for removal with the mount.
         let _ = run("losetup", &["-d", device].map(OsStr::new));
-        mounted.map(drop)
+        mounted
     }
 
-    /// Detaches the devices of an image that a killed process left before the mount. Nothing mounts
-    /// one meanwhile, because we hold the lock. A device that is mounted in a machine's namespace
-    /// goes with that mount in any case.
-    fn detach(&self) -> Result<(), DataVolumeError> {
+    /// Mounts a device that the image has already. Other mount namespaces, such as that of a
+    /// machine or of a program of the host, may hold a copy of an earlier mount for as long as they
+    /// live, and XFS refuses a second device with the same file system. Detaches a device that a
+    /// killed process left before the mount, and one whose file system has failed. Nothing else
+    /// mounts one meanwhile, because we hold the lock.
+    fn mount_again(&self, mount_point: &Path) -> Result<bool, DataVolumeError> {
         let list = ["--noheadings", "--output", "NAME", "--associated"].map(OsStr::new);
         let devices = run("losetup", &[&list[..], &[self.file.as_os_str()]].concat())?;
         for device in devices.split_whitespace() {
+            let mounted = mount_device(device, mount_point).is_ok();
+            // A mounted device goes with its last mount.
             run("losetup", &["-d", device].map(OsStr::new))?;
+            if mounted && has_failed(mount_point) {
+                run("umount", &[mount_point.as_os_str()])?;
+            } else if mounted {
+                return Ok(true);
+            }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Reports how much a trim could free, if that is known.
@@ -233,6 +240,20 @@ impl VolumeImage {
     fn usual(&self) -> Option<i64> {
         fs::read_to_string(&self.trimmed).ok()?.trim().parse().ok()
     }
+}
+
+fn mount_device(device: &str, mount_point: &Path) -> Result<(), DataVolumeError> {
+    // No `discard`: the next clone or flush would wait until the disk has freed the blocks that
+    // others removed.
+    let options = ["-t", "xfs", "-o", "noatime", device].map(OsStr::new);
+    run("mount", &[&options[..], &[mount_point.as_os_str()]].concat()).map(drop)
+}
+
+/// Whether the file system has stopped after an error of the disk under it. It stays so until its
+/// last mount has gone.
+fn has_failed(mount_point: &Path) -> bool {
+    let probe = fs::File::options().write(true).custom_flags(nix::libc::O_TMPFILE).open(mount_point);
+    probe.is_err_and(|error| error.raw_os_error() == Some(nix::libc::EIO))
 }
 
 /// Splits a range into pieces that are quick to trim.

@@ -203,7 +203,8 @@ impl LayerStore {
 
     /// Names a layer as a template, and replaces an earlier layer of that name.
     pub fn name_template(&self, name: &TemplateName, layer: LayerId) -> Result<(), LayerSealError> {
-        let fresh = self.root.join("staging").join(format!("name-{name}"));
+        // Two processes may bake the same template.
+        let fresh = self.root.join("staging").join(format!("name-{}", LayerId::random()));
         fs::write(&fresh, format!("{layer}\n")).map_err(sealing("write the template's entry"))?;
         fs::rename(&fresh, self.root.join("templates").join(name.as_str()))
             .map_err(sealing("rename the template's entry"))

@@ -245,7 +245,7 @@ mod tests {
         let again = DataVolume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         assert_eq!(fs::read(again.root().join("kept")).unwrap(), b"kept");
         again.close();
-        assert_eq!(devices(folder.path()), [""; 0]);
+        wait_until_detached(folder.path());
     }
 
     #[test]
@@ -387,6 +387,16 @@ mod tests {
         again.close();
     }
 
+    /// Waits until a folder's files have no devices: a mount namespace that another test has just
+    /// made copies all mounts before it releases them.
+    fn wait_until_detached(folder: &Path) {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while !devices(folder).is_empty() {
+            assert!(std::time::Instant::now() < deadline, "{:?}", devices(folder));
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
     /// The loop devices of files in a folder.
     fn devices(folder: &Path) -> Vec<String> {
         let (loops, folder) = (run("losetup", &[OsStr::new("-l")]).unwrap(), folder.to_string_lossy().into_owned());
@@ -407,23 +417,45 @@ mod tests {
         assert_eq!(fs::read(again.root().join("kept")).unwrap(), b"kept");
         assert_eq!(devices(folder.path()).len(), 1, "the one that is mounted");
         again.close();
-        assert_eq!(devices(folder.path()), [""; 0]);
+        wait_until_detached(folder.path());
     }
 
     #[test]
-    fn a_volume_that_a_machines_namespace_still_holds_is_mounted_as_soon_as_that_is_gone() {
+    fn a_volume_that_another_namespace_holds_is_mounted_again() {
         let folder = tempfile::tempdir().unwrap();
         let volume = DataVolume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
-        fs::write(volume.root().join("kept"), b"kept").unwrap();
+        let kept = volume.root().join("kept");
+        fs::write(&kept, b"kept").unwrap();
+        fs::File::open(&kept).unwrap().sync_all().unwrap();
         let (in_it, held) = std::os::unix::net::UnixStream::pair().unwrap();
-        let holder = ["--mount", "sh", "-c", "echo; exec sleep 1"];
-        let mut holder = Command::new("unshare").args(holder).stdout(std::os::fd::OwnedFd::from(held)).spawn().unwrap();
+        // It holds this volume, and none of other tests.
+        let script = "for folder in $(findmnt -rno TARGET,SOURCE -t xfs | grep ' /dev/loop' | cut -d ' ' -f 1); do
+                [ $folder = $0 ] || umount $folder
+            done
+            echo; exec sleep 60";
+        let words = ["--mount", "sh", "-c", script].map(OsStr::new);
+        let mut holder = Command::new("unshare");
+        holder.args(words).arg(volume.root());
+        let mut holder = holder.stdout(std::os::fd::OwnedFd::from(held)).spawn().unwrap();
         io::Read::read_exact(&mut &in_it, &mut [0]).unwrap();
         volume.close();
         assert!(!volume.root().join("kept").exists(), "unmounted here");
         let again = DataVolume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         assert_eq!(fs::read(again.root().join("kept")).unwrap(), b"kept");
+        assert_eq!(devices(folder.path()).len(), 1, "the device of the first mount");
+
+        // The disk under it fails: the file system that the other namespace holds is of no use.
+        let shutdown = ["-x", "-c", "shutdown"].map(OsStr::new);
+        run("xfs_io", &[&shutdown[..], &[again.root().as_os_str()]].concat()).unwrap();
         again.close();
-        holder.wait().unwrap();
+        let opened = std::thread::scope(|scope| {
+            let opened = scope.spawn(|| DataVolume::open(folder.path(), IMAGE_BYTES_MIN));
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            holder.kill().unwrap();
+            holder.wait().unwrap();
+            opened.join().unwrap().unwrap()
+        });
+        assert_eq!(fs::read(opened.root().join("kept")).unwrap(), b"kept");
+        opened.close();
     }
 }
