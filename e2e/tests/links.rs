@@ -21,7 +21,7 @@ use pandastack_layers::{Layer, LayerStore};
 use pandastack_model::{ByteSize, MachineId, SandboxId};
 use pandastack_sys::reflink::clone_or_copy;
 use pandastack_testbed::{Bed, DataFolder, machine_driver, wait_for, with_bed};
-use pandastack_vmm::{Driver, LayerFiles, Link, LinkState, Machine, MachineLimits, MachineSpec};
+use pandastack_vmm::{Driver, LayerFiles, Link, LinkState, Machine, MachineLimits, MachineSpec, MemoryPart};
 use pandastack_vmm_qemu::QemuDriver;
 use pandastack_wire_fleet::{ExecControl, ExecParams, HostPort};
 use pandastack_wire_guest::{
@@ -191,7 +191,8 @@ async fn changed_memory_is_held_the_same_in_any_room_and_not_at_all_if_it_is_too
         talk.run(1, "head -c 1000000 /dev/urandom > /dev/shm/changed").await;
         machine.pause().await.unwrap();
         let base = &lab.layer.files.mem;
-        let hold = async |room, bytes_max| machine.hold_memory(base, room, bytes_max).await.unwrap();
+        let hold =
+            async |room, bytes_max| machine.hold_memory(base, &MemoryPart::Changed, room, bytes_max).await.unwrap();
         let most = lab.layer.manifest.memory;
         let without = hold(Vec::new(), most).await.expect("it is less than all");
         assert!(without.bytes.len() > 1_000_000 && !without.runs.is_empty());
@@ -204,8 +205,44 @@ async fn changed_memory_is_held_the_same_in_any_room_and_not_at_all_if_it_is_too
             clone_or_copy(base, copy).unwrap();
         }
         without.write_over(&held).unwrap();
-        machine.save_memory(base, &saved).await.unwrap();
+        machine.save_memory(base, &MemoryPart::Changed, &saved).await.unwrap();
         assert!(std::fs::read(&held).unwrap() == std::fs::read(&saved).unwrap(), "two ways to seal differ");
+    })
+    .await;
+}
+
+/// The guest writes before, during and after each copy. The second copy starts from the first.
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_that_is_copied_while_the_guest_runs_is_that_of_the_pause() {
+    with_lab(async |lab| {
+        let machine = lab.restore(&lab.layer.files).await;
+        machine.resume().await.unwrap();
+        let mut talk = Talk::greeted(lab.dial(&*machine).await, &lab.secret()).await;
+        let base = &lab.layer.files.mem;
+        let file = |name: &str| lab.folder.path().join(name);
+        let (first, second, whole) = (file("first"), file("second"), file("whole"));
+        let write =
+            "nohup sh -c 'while :; do head -c 3000000 /dev/urandom > /dev/shm/rewritten; done' > /dev/null 2>&1 &";
+        talk.run(1, write).await;
+        clone_or_copy(base, &first).unwrap();
+        let ahead = machine.copy_ahead(base, &first).await.unwrap().expect("this kernel tells what is written");
+        for (turn, copy) in (2..).step_by(2).zip([&first, &second]) {
+            if copy == &second {
+                clone_or_copy(&first, &second).unwrap();
+                ahead.copy_again(&second).unwrap();
+            }
+            talk.run(turn, "head -c 2000000 /dev/urandom > /dev/shm/late").await;
+            machine.pause().await.unwrap();
+            let written = ahead.written().unwrap();
+            let size: u64 = written.iter().map(|range| range.length).sum();
+            machine.save_memory(base, &MemoryPart::Ranges(written), copy).await.unwrap();
+            let _ = std::fs::remove_file(&whole);
+            clone_or_copy(base, &whole).unwrap();
+            let changed = machine.save_memory(base, &MemoryPart::Changed, &whole).await.unwrap();
+            assert!(std::fs::read(copy).unwrap() == std::fs::read(&whole).unwrap(), "{}", copy.display());
+            assert!((2_000_000..changed.get()).contains(&size), "{size} of {changed} were written last");
+            machine.resume().await.unwrap();
+        }
     })
     .await;
 }
@@ -475,7 +512,7 @@ impl Lab {
         let files = LayerFiles::in_folder(&folder);
         machine.save_devices(&files.dev).await.unwrap();
         clone_or_copy(&self.layer.files.mem, &files.mem).unwrap();
-        machine.save_memory(&self.layer.files.mem, &files.mem).await.unwrap();
+        machine.save_memory(&self.layer.files.mem, &MemoryPart::Changed, &files.mem).await.unwrap();
         clone_or_copy(&self.folder.path().join(format!("disk-{}", machine.id())), &files.disk).unwrap();
         files
     }

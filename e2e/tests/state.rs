@@ -251,6 +251,49 @@ async fn a_fork_of_much_changed_memory_is_equal_to_its_source() {
     .await;
 }
 
+/// A process that writes to one page of its memory after the other and checks each before. So a
+/// page that is older or newer than its neighbours is found within two rounds.
+const WRITER: &str = r#"nohup python3 -c '
+import mmap, os
+memory = mmap.mmap(-1, 64 << 20)
+number = 0
+while True:
+    number += 1
+    old, new = (number - 1) % 251, number % 251
+    for at in range(0, len(memory), 4096):
+        if memory[at] != old and number > 1:
+            open("/dev/shm/bad", "a").write(f"{at}: {memory[at]} and not {old}\n")
+        memory[at] = new
+    open("/dev/shm/next", "w").write(str(number))
+    os.replace("/dev/shm/next", "/dev/shm/round")
+' > /tmp/writer.log 2>&1 &
+until [ -e /dev/shm/round ]; do sleep 0.1; done"#;
+
+/// Waits for two more rounds of the writer, and returns what it found bad.
+const TWO_ROUNDS: &str = r#"read -r begun < /dev/shm/round
+until [ "$(cat /dev/shm/round)" -ge $((begun + 2)) ]; do sleep 0.1; done
+cat /tmp/writer.log /dev/shm/bad 2> /dev/null || true"#;
+
+/// Its memory is copied while it writes, and only the rest while it is paused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_of_a_busy_writer_is_of_one_moment() {
+    with_bed(
+        settings(),
+        |net| net,
+        async |bed| {
+            let parent = bed.create().await.unwrap();
+            bed.out(parent, WRITER).await;
+            for _ in 0..3 {
+                let child = bed.fork(parent, 1).await.unwrap()[0];
+                assert_eq!(bed.out(child, TWO_ROUNDS).await, "");
+                bed.host.remove(child).await.unwrap();
+            }
+            assert_eq!(bed.out(parent, TWO_ROUNDS).await, "");
+        },
+    )
+    .await;
+}
+
 /// One after the other.
 mod deep {
     use super::*;

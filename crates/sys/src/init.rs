@@ -14,6 +14,9 @@ const FITHAW: libc::Ioctl = 0xC004_5878_u32 as libc::Ioctl;
 // From linux/ext4.h: _IOW('f', 16, __u64).
 const EXT4_IOC_RESIZE_FS: libc::Ioctl = 0x4008_6610;
 
+/// The highest precedence of an ordinary thread.
+const NICE_FIRST: libc::c_int = -20;
+
 /// Loads a kernel module from an uncompressed file. Succeeds if it is loaded already.
 pub fn load_module(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open and the parameter string is a valid C string.
@@ -30,6 +33,18 @@ pub fn restart() -> io::Error {
     // SAFETY: plain system call without pointers.
     unsafe { libc::reboot(libc::RB_AUTOBOOT) };
     io::Error::last_os_error()
+}
+
+/// Lets the calling thread run before ordinary ones. The processes and threads that it starts are
+/// ordinary again.
+pub fn run_first() -> io::Result<()> {
+    let usual = libc::sched_param { sched_priority: 0 };
+    // SAFETY: plain system calls; `usual` is read only.
+    let told = unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, NICE_FIRST) < 0
+            || libc::sched_setscheduler(0, libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, &raw const usual) < 0
+    };
+    if told { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Flushes a file system and stops writes to it until [`thaw`]. Succeeds if it is frozen already.

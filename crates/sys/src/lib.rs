@@ -7,6 +7,7 @@ pub mod entropy;
 pub mod extents;
 pub mod filter;
 pub mod init;
+mod inject;
 pub mod interface;
 pub mod jail;
 #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
@@ -31,3 +32,4 @@ pub mod tap;
 pub mod tcp_repair;
 pub mod trim;
 pub mod usage;
+pub mod written;

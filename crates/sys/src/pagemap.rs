@@ -87,6 +87,18 @@ impl FileMapping {
         found.filter(|map| map.length >= wanted.len()).ok_or_else(missing)
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid.cast_unsigned()
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
     /// Lists the pages that were touched, changed ones and read ones.
     pub fn touched(&self) -> io::Result<TouchedPages> {
         let pagemap = fs::File::open(format!("/proc/{}/pagemap", self.pid))?;

@@ -13,8 +13,8 @@ use std::{
 use async_trait::async_trait;
 use pandastack_model::{ByteSize, MachineId};
 use pandastack_vmm::{
-    Link, Machine, MachineError, MachineSpec, MachineState, MemoryDelta, MemoryRange, MemoryUse, Power, SlotVolume,
-    VolumeSlot,
+    Link, Machine, MachineError, MachineSpec, MachineState, MemoryDelta, MemoryPart, MemoryRange, MemoryUse, Power,
+    SlotVolume, VolumeSlot,
 };
 use tokio::sync::watch;
 
@@ -244,6 +244,7 @@ impl Machine for FakeMachine {
     async fn hold_memory(
         &self,
         _base: &Path,
+        _part: &MemoryPart,
         _room: Vec<u8>,
         bytes_max: ByteSize,
     ) -> Result<Option<MemoryDelta>, MachineError> {
@@ -257,7 +258,7 @@ impl Machine for FakeMachine {
         answer.give(Some(MemoryDelta { runs, bytes }))
     }
 
-    async fn save_memory(&self, _base: &Path, copy: &Path) -> Result<ByteSize, MachineError> {
+    async fn save_memory(&self, _base: &Path, _part: &MemoryPart, copy: &Path) -> Result<ByteSize, MachineError> {
         let answer = self.enter(DriverCall::Memory, "save memory").await?;
         self.check_paused("save memory")?;
         let bytes = self.body.guest.memory();

@@ -8,8 +8,8 @@ use pandastack_kit::{Scope, ScopeError};
 use pandastack_model::{ByteSize, MachineId};
 use pandastack_sys::netns::Netns;
 use pandastack_vmm::{
-    Link, LinkState, Machine, MachineError, MachineState, MemoryDelta, MemoryUse, NetworkAttachment, Power,
-    SealableLink, SlotVolume, VolumeSlot,
+    AheadCopy, Link, LinkState, Machine, MachineError, MachineState, MemoryDelta, MemoryPart, MemoryUse,
+    NetworkAttachment, Power, SealableLink, SlotVolume, VolumeSlot,
 };
 use serde_json::json;
 use tokio::{net::TcpStream, sync::watch};
@@ -152,20 +152,28 @@ impl Machine for QemuMachine {
         self.explain(flat("read the memory usage of the guest", read)).await
     }
 
+    async fn copy_ahead(&self, base: &Path, copy: &Path) -> Result<Option<Arc<dyn AheadCopy>>, MachineError> {
+        let (pid, base, copy) = (self.process.pid(), base.to_owned(), copy.to_owned());
+        let copied = self.scope.block("copy memory ahead", move || memory::copy_ahead(pid, &base, &copy)).await;
+        let copied = self.explain(flat("copy guest memory", copied)).await?;
+        Ok(copied.map(|copied| Arc::new(copied) as Arc<dyn AheadCopy>))
+    }
+
     async fn hold_memory(
         &self,
         base: &Path,
+        part: &MemoryPart,
         room: Vec<u8>,
         bytes_max: ByteSize,
     ) -> Result<Option<MemoryDelta>, MachineError> {
-        let (pid, base) = (self.process.pid(), base.to_owned());
-        let held = self.scope.block("hold memory", move || memory::hold(pid, &base, room, bytes_max)).await;
+        let (pid, base, part) = (self.process.pid(), base.to_owned(), part.clone());
+        let held = self.scope.block("hold memory", move || memory::hold(pid, &base, &part, room, bytes_max)).await;
         self.explain(flat("read guest memory", held)).await
     }
 
-    async fn save_memory(&self, base: &Path, copy: &Path) -> Result<ByteSize, MachineError> {
-        let (pid, base, copy) = (self.process.pid(), base.to_owned(), copy.to_owned());
-        let saved = self.scope.block("save memory", move || memory::save(pid, &base, &copy)).await;
+    async fn save_memory(&self, base: &Path, part: &MemoryPart, copy: &Path) -> Result<ByteSize, MachineError> {
+        let (pid, base, part, copy) = (self.process.pid(), base.to_owned(), part.clone(), copy.to_owned());
+        let saved = self.scope.block("save memory", move || memory::save(pid, &base, &part, &copy)).await;
         self.explain(flat("copy guest memory", saved)).await
     }
 

@@ -3,13 +3,16 @@
 use std::{
     net::Ipv4Addr,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use async_trait::async_trait;
 use pandastack_model::{ByteSize, MachineId, Tier};
 use tokio::sync::watch;
 
-use crate::{LayerFiles, Link, LinkState, MemoryDelta, MemoryUse, SealableLink, SlotVolume, VolumeSlot};
+use crate::{
+    AheadCopy, LayerFiles, Link, LinkState, MemoryDelta, MemoryPart, MemoryUse, SealableLink, SlotVolume, VolumeSlot,
+};
 
 /// Specification of a machine.
 #[derive(Clone, Debug)]
@@ -263,19 +266,27 @@ pub trait Machine: Send + Sync {
     /// Reports how the guest has used the memory file it was restored from. Works while it runs.
     async fn memory_use(&self, base: &Path) -> Result<MemoryUse, MachineError>;
 
+    /// Writes the guest's changes over a copy of the memory file it was restored from, while it
+    /// runs, until little is left to be copied. `None` if the driver or the host's kernel cannot
+    /// tell what is written meanwhile.
+    async fn copy_ahead(&self, _base: &Path, _copy: &Path) -> Result<Option<Arc<dyn AheadCopy>>, MachineError> {
+        Ok(None)
+    }
+
     /// Reads the guest's changes to the memory file it was restored from. `None` if they exceed the
     /// maximum. The machine must be paused, and may continue when this returns. Uses the buffer
     /// `room`, made before the pause, or a new one if that is too small.
     async fn hold_memory(
         &self,
         base: &Path,
+        part: &MemoryPart,
         room: Vec<u8>,
         bytes_max: ByteSize,
     ) -> Result<Option<MemoryDelta>, MachineError>;
 
     /// Writes the guest's changes over a copy of the memory file it was restored from, and returns
     /// their size. The machine must stay paused meanwhile.
-    async fn save_memory(&self, base: &Path, copy: &Path) -> Result<ByteSize, MachineError>;
+    async fn save_memory(&self, base: &Path, part: &MemoryPart, copy: &Path) -> Result<ByteSize, MachineError>;
 
     /// Attaches a volume to its empty slot. The machine must be paused, so that the guest never
     /// sees a partial exchange. The guest notices the disk when it continues.

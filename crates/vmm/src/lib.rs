@@ -24,5 +24,5 @@ pub use contract::{
 pub use files::LayerFiles;
 pub use groups::{group_of, groups_of};
 pub use link::{Link, LinkState, LinkWindow, SealableLink};
-pub use memory::{MemoryDelta, MemoryRange, MemoryUse};
+pub use memory::{AheadCopy, MemoryDelta, MemoryPart, MemoryRange, MemoryUse};
 pub use slot::{BadVolumeSlot, SlotVolume, VOLUME_SLOTS, VolumeSlot};

@@ -21,8 +21,29 @@ pub struct MemoryUse {
     pub changed: ByteSize,
 }
 
-/// All memory that a guest has changed since its layer was sealed. `bytes` holds the contents of
-/// all runs in order.
+/// The memory that a seal reads from a paused machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemoryPart {
+    /// Everything that the guest has changed since its layer was sealed.
+    Changed,
+    /// These ranges. The rest of the changes is in the copy already.
+    Ranges(Vec<MemoryRange>),
+}
+
+/// A guest's changes, copied while it ran. What it wrote meanwhile is old in the copy. The guest's
+/// writes are noted until this is dropped, which takes a moment.
+pub trait AheadCopy: Send + Sync {
+    /// Size of what was written during the last pass and is old in the copy.
+    fn rest(&self) -> ByteSize;
+
+    /// Returns what is old in the copy. Call it once for each copy, when the machine is paused.
+    fn written(&self) -> io::Result<Vec<MemoryRange>>;
+
+    /// Begins the next copy, in a file that has all memory of the last call of `written`.
+    fn copy_again(&self, copy: &Path) -> io::Result<()>;
+}
+
+/// Memory that was read from a paused machine. `bytes` holds the contents of all runs in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryDelta {
     pub runs: Vec<MemoryRange>,
@@ -30,7 +51,7 @@ pub struct MemoryDelta {
 }
 
 impl MemoryDelta {
-    /// Size of all changed memory.
+    /// Size of all runs.
     pub fn size(&self) -> ByteSize {
         ByteSize::new(self.bytes.len() as u64)
     }

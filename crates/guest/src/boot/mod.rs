@@ -82,6 +82,8 @@ pub fn run() -> Result<KernelParameters, BootError> {
     if let Some(addresses) = &orders.addresses {
         addresses.apply().map_err(BootError::Network)?;
     }
+    // A copy of a busy guest must answer before the programs of its source go on.
+    let _ = init::run_first();
     // A root file system without /etc is still usable.
     let _ = fs::write("/etc/hostname", format!("{FIRST_HOSTNAME}\n"));
     let _ = fs::write("/etc/hosts", network::hosts_of(FIRST_HOSTNAME));

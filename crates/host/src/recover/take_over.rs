@@ -154,6 +154,7 @@ impl AdoptedMachine {
             spare: crate::guest::SpareHolder::default(),
             secret: Secret::new(secret),
             layer,
+            last_copy: crate::sandbox::LastCopy::default(),
             disk,
             slot,
             claim,

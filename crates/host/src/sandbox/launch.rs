@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     admission::CapacityError,
     identity::{CLOCK_EXCHANGE_MAX, GuestIdentity, set_clock, unhex},
+    last_copy::LastCopy,
     living::LivingMachine,
     owners::OwnedShare,
     prepare::{HostContext, PrepareError, PreparedMachine, SlotHandle},
@@ -240,6 +241,7 @@ async fn start_life(
                 spare,
                 secret,
                 layer,
+                last_copy: LastCopy::default(),
                 disk,
                 slot,
                 claim,

@@ -10,7 +10,7 @@ use pandastack_kit::{Secret, Undo};
 use pandastack_layers::Layer;
 use pandastack_vmm::Machine;
 
-use super::prepare::SlotHandle;
+use super::{last_copy::LastCopy, prepare::SlotHandle};
 use crate::{
     guest::{GuestSession, SpareHolder},
     volumes::VolumeClaim,
@@ -27,6 +27,8 @@ pub struct LivingMachine {
     /// Layer that the machine was restored from. Its memory file is the base of the machine's
     /// memory.
     pub layer: Layer,
+    /// The memory of the last seal, to start the next one from.
+    pub last_copy: LastCopy,
     /// The machine's own root disk.
     pub disk: PathBuf,
     pub slot: SlotHandle,

@@ -9,6 +9,7 @@ mod ending;
 mod fault;
 mod held;
 mod identity;
+mod last_copy;
 mod launch;
 mod layers;
 mod living;
@@ -26,6 +27,7 @@ pub use driver::{Assignment, DriverRequest, DriverStart, ReachOutcome, ReplySend
 pub use fault::{prepare_fault, refusal_fault};
 pub use held::HeldMemory;
 pub use identity::GuestIdentity;
+pub use last_copy::LastCopy;
 pub use launch::{greet, open_slot};
 pub use living::LivingMachine;
 pub use owners::OwnerShares;

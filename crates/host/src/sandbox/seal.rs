@@ -3,9 +3,10 @@
 //! layer below, not copied.
 //!
 //! ```text
-//! beforehand   record the layer, clone the memory file, allocate a buffer for changed memory,
-//!              write the pending data of disk and volumes out, open a spare link
-//! paused       device state | changed memory | clones of disk and volumes        side by side
+//! beforehand   record the layer, clone the memory file, open a spare link, copy much changed memory
+//!              while the guest runs, write the pending data of disk and volumes out, allocate a
+//!              buffer for the rest of the memory
+//! paused       device state | rest of the memory | clones of disk and volumes    side by side
 //! afterwards   resume, write the changed memory over the clone, move the layer into the store
 //! ```
 //! A sandbox that falls asleep stays paused until everything has reached the disk. It keeps its
@@ -13,7 +14,7 @@
 
 use std::{
     fs, io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -24,14 +25,18 @@ use pandastack_layers::{
 };
 use pandastack_model::{ByteSize, ExecDefaults, LayerId, SandboxId};
 use pandastack_sys::{pagemap::buffer, reflink::clone_or_copy};
-use pandastack_vmm::{LayerFiles, LinkState, Machine, MachineError, MemoryDelta};
+use pandastack_vmm::{AheadCopy, LayerFiles, LinkState, Machine, MachineError, MemoryDelta, MemoryPart};
 use pandastack_wire_guest::GENERATION;
 
-use super::{held::HeldMemoryPermit, living::LivingMachine, prepare::HostContext};
+use super::{held::HeldMemoryPermit, last_copy::CopiedMemory, living::LivingMachine, prepare::HostContext};
 use crate::{
     ledger::LedgerError,
     volumes::{SealedVolumes, VolumeImages, VolumeLock},
 };
+
+/// More changed memory than this is copied while the guest runs. Copying it twice costs more than a
+/// short pause saves.
+const COPY_AHEAD_MIN: ByteSize = ByteSize::mib(32);
 
 /// Maximum attempts to resume a machine, or to pause it again.
 const TELLS_MAX: usize = 3;
@@ -121,23 +126,34 @@ async fn draft_and_take(
     let (id, durability, pending) = (plan.layer, plan.durability, images.clone());
     let used = living.machine.memory_use(&base).await?;
     check_room(context, used.changed)?;
-    let permit = match plan.then {
-        AfterSeal::GoOn => context.held.admit(used.changed),
+    let last = match plan.then {
+        AfterSeal::GoOn => living.last_copy.take(),
         AfterSeal::StayPaused => None,
     };
-    let room = permit.as_ref().map_or(0, HeldMemoryPermit::bytes);
-    let drafted = context.scope.block("draft layer", move || -> Result<(LayerDraft, Vec<u8>), SealError> {
+    let memory = last.as_ref().map_or(base, CopiedMemory::path);
+    let drafted = context.scope.block("draft layer", move || -> Result<LayerDraft, SealError> {
         let draft = store.draft_of(id)?;
         let files = draft.files();
-        copied("clone the memory", &base, &files.mem)?;
+        copied("clone the memory", &memory, &files.mem)?;
         // Only hints: they save the first machine of this layer from waiting for the disk.
         let _ = hot::write(&files.hot, &used.read);
-        write_out(&disk, &pending)?;
-        Ok((draft, buffer(room)))
+        Ok(draft)
     });
     let begun = Instant::now();
     let (draft, ()) = tokio::join!(drafted, living.spare.fill_quickly(&*living.machine, &living.secret));
-    let (draft, room) = draft??;
+    let draft = draft??;
+    let (ahead, permit) = match plan.then {
+        AfterSeal::GoOn => {
+            let ahead = copied_ahead(context, living, (last, used.changed), draft.files().mem).await?;
+            let permit = context.held.admit(ahead.as_ref().map_or(used.changed, |ahead| ahead.rest()));
+            (ahead, permit)
+        }
+        AfterSeal::StayPaused => (None, None),
+    };
+    let bytes = permit.as_ref().map_or(0, HeldMemoryPermit::bytes);
+    // After the copy of the memory, because a busy guest goes on writing.
+    let ready = context.scope.block("flush disks", move || write_out(&disk, &pending).map(|()| buffer(bytes)));
+    let room = ready.await??;
     if plan.then == AfterSeal::GoOn {
         // A fork may start from the layer soon. After the pause this would come too late (fork 180
         // ms instead of 140). Waiting for it before the pause costs as much as it saves.
@@ -151,7 +167,7 @@ async fn draft_and_take(
         Ok(()) => {
             let room = permit.as_ref().map(|permit| (room, permit.most()));
             let volumes = LockedImages { images: images.clone(), turns };
-            take(context, living, (draft.files(), volumes), room).await
+            take(context, living, (draft.files(), volumes), PausedMemory { ahead: ahead.clone(), room }).await
         }
         Err(error) => Err(error.into()),
     };
@@ -160,7 +176,9 @@ async fn draft_and_take(
         // After any failure the guest resumes.
         (AfterSeal::GoOn, _) | (AfterSeal::StayPaused, Err(_)) => go_on(&*living.machine).await,
     };
-    let CapturedState { held, own, link } = taken?;
+    let CapturedState { held, read, link } = taken?;
+    // What was copied ahead was changed too.
+    let own = read.max(used.changed);
     pause?;
     let pause = started.elapsed();
     let manifest = manifest_of(living, &plan, link, &images);
@@ -175,6 +193,11 @@ async fn draft_and_take(
     let finished = finished.await.map_err(SealError::from).and_then(|layer| layer);
     match finished {
         Ok(layer) => {
+            if let Some(ahead) = ahead
+                && let Err(error) = living.last_copy.keep(&layer.files.mem, ahead, &context.scope)
+            {
+                tracing::debug!(%error, "the next seal copies all memory");
+            }
             let pause = if plan.then == AfterSeal::StayPaused { started.elapsed() } else { pause };
             let finished = started.elapsed();
             tracing::debug!(layer = %plan.layer, ?drafted, ?pause, ?finished, %own, "seal stages");
@@ -239,7 +262,8 @@ struct LockedImages {
 struct CapturedState {
     /// Changed memory that is still to be written.
     held: Option<MemoryDelta>,
-    own: ByteSize,
+    /// Size of the memory that was read during the pause.
+    read: ByteSize,
     link: Option<LinkState>,
 }
 
@@ -248,7 +272,7 @@ async fn take(
     context: &Arc<HostContext>,
     living: &LivingMachine,
     (files, volumes): (LayerFiles, LockedImages),
-    room: Option<(Vec<u8>, ByteSize)>,
+    memory: PausedMemory,
 ) -> Result<CapturedState, SealError> {
     let link = living.spare.state();
     let (disk, clone) = (living.disk.clone(), files.disk.clone());
@@ -256,30 +280,79 @@ async fn take(
     let targets = files.clone();
     let cloning_volumes =
         context.scope.block("clone volumes", move || volumes.images.clone_into(&targets, volumes.turns));
-    let memory = memory(&*living.machine, &living.layer.files.mem, &files.mem, room);
+    let memory = capture_memory(context, &*living.machine, &living.layer.files.mem, &files.mem, memory);
     let devices = living.machine.save_devices(&files.dev);
     let (devices, memory, disk, volumes) = tokio::join!(devices, memory, cloning, cloning_volumes);
     devices?;
     disk??;
     volumes?.map_err(|cause| SealError::Io { action: "clone a volume", cause })?;
-    let (held, own) = memory?;
-    Ok(CapturedState { held, own, link })
+    let (held, read) = memory?;
+    Ok(CapturedState { held, read, link })
 }
 
-async fn memory(
+/// How the memory of a paused machine is captured.
+struct PausedMemory {
+    /// What was copied while it ran.
+    ahead: Option<Arc<dyn AheadCopy>>,
+    /// Buffer for memory that is written to the file later, and how much that may be.
+    room: Option<(Vec<u8>, ByteSize)>,
+}
+
+async fn capture_memory(
+    context: &HostContext,
     machine: &dyn Machine,
     base: &Path,
     copy: &Path,
-    room: Option<(Vec<u8>, ByteSize)>,
-) -> Result<(Option<MemoryDelta>, ByteSize), MachineError> {
+    PausedMemory { ahead, room }: PausedMemory,
+) -> Result<(Option<MemoryDelta>, ByteSize), SealError> {
+    let part = match ahead {
+        Some(ahead) => {
+            let written = context.scope.block("find written memory", move || ahead.written()).await?;
+            written.map_or_else(all_changed, MemoryPart::Ranges)
+        }
+        None => MemoryPart::Changed,
+    };
     // Since the scan, the guest may have changed more memory than its permit allows.
     if let Some((room, most)) = room
-        && let Some(delta) = machine.hold_memory(base, room, most).await?
+        && let Some(delta) = machine.hold_memory(base, &part, room, most).await?
     {
-        let own = delta.size();
-        return Ok((Some(delta), own));
+        let size = delta.size();
+        return Ok((Some(delta), size));
     }
-    Ok((None, machine.save_memory(base, copy).await?))
+    Ok((None, machine.save_memory(base, &part, copy).await?))
+}
+
+/// Copies much changed memory while the guest runs.
+async fn copied_ahead(
+    context: &HostContext,
+    living: &LivingMachine,
+    (last, changed): (Option<CopiedMemory>, ByteSize),
+    copy: PathBuf,
+) -> Result<Option<Arc<dyn AheadCopy>>, SealError> {
+    match last {
+        Some(last) => copy_again(context, last, copy).await,
+        None if changed > COPY_AHEAD_MIN => Ok(living.machine.copy_ahead(&living.layer.files.mem, &copy).await?),
+        None => Ok(None),
+    }
+}
+
+/// Copies what was written since the last seal, over a clone of its memory.
+async fn copy_again(
+    context: &HostContext,
+    last: CopiedMemory,
+    copy: PathBuf,
+) -> Result<Option<Arc<dyn AheadCopy>>, SealError> {
+    let again = move || {
+        let copied = last.ahead.copy_again(&copy);
+        copied.inspect_err(|error| tracing::debug!(%error, "all changed memory is copied")).ok().map(|()| last.ahead)
+    };
+    Ok(context.scope.block("copy memory again", again).await?)
+}
+
+/// What a copy has already is changed too, so this writes over it.
+fn all_changed(error: io::Error) -> MemoryPart {
+    tracing::debug!(%error, "all changed memory is copied");
+    MemoryPart::Changed
 }
 
 fn manifest_of(living: &LivingMachine, plan: &SealPlan, link: Option<LinkState>, images: &VolumeImages) -> Manifest {
