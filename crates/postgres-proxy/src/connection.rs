@@ -7,7 +7,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::TcpStream,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_rustls::{
     LazyConfigAcceptor,
@@ -22,14 +22,14 @@ use crate::{
     figures::ProxyFigures,
     limits::{
         CANCEL_MAX, CLIENT_LINGER_MAX, EARLY_BYTES_MAX, ENCRYPTION_ROUNDS_MAX, KEEPALIVE_IDLE_SECONDS,
-        KEEPALIVE_INTERVAL_SECONDS, KEEPALIVE_PROBES, LINGER_BYTES_MAX,
+        KEEPALIVE_INTERVAL_SECONDS, KEEPALIVE_PROBES, LINGER_BYTES_MAX, LOGIN_RETRY,
     },
     name::{DatabaseName, HostSuffix},
     refusal::{ClientRefusal, HandshakeEnd},
-    seats::{ConnectionSeat, TunnelSeat},
+    seats::{ConnectionSeat, LoginSeat, TunnelSeat},
     startup::{FirstPacket, StartupMessage},
     tls::ALPN,
-    tunnel::{TunnelContext, carry},
+    tunnel::{OpenTunnel, TunnelContext, carry},
 };
 
 /// First byte of a TLS connection: the type of a handshake record.
@@ -41,6 +41,8 @@ pub struct ProxyContext {
     pub tls: Arc<ServerConfig>,
     pub suffix: HostSuffix,
     pub handshake_max: Duration,
+    pub login_wait_max: Duration,
+    pub login_max: Duration,
     pub open_max: Duration,
     pub keys: CancelKeys,
     pub figures: Arc<ProxyFigures>,
@@ -78,10 +80,15 @@ struct Greeted {
 
 /// A client whose database is open.
 struct Admitted {
-    backend: OpenedBackend,
-    tunnel: TunnelContext,
-    early: Vec<u8>,
+    tunnel: OpenTunnel,
     _seat: TunnelSeat,
+}
+
+/// An open database with its seats.
+struct SeatedBackend {
+    login: LoginSeat,
+    seat: TunnelSeat,
+    backend: OpenedBackend,
 }
 
 impl Connection {
@@ -149,8 +156,8 @@ impl ClientOrigin<'_> {
             Err(refusal) => Err(refusal.into()),
         };
         match admitted {
-            Ok(Admitted { backend, tunnel, early, _seat }) => {
-                if let Err(error) = carry(stream, backend, &early, &tunnel).await {
+            Ok(Admitted { tunnel, _seat }) => {
+                if let Err(error) = carry(stream, tunnel).await {
                     tracing::debug!(%error, "a database connection ended early");
                 }
                 Ok(())
@@ -176,10 +183,9 @@ impl ClientOrigin<'_> {
             (None, None) => return Err(ClientRefusal::NoDatabase { suffix: self.context.suffix.clone() }.into()),
             (Some(database), _) | (None, Some(database)) => database,
         };
-        let seat = self.seat.tunnel(database)?;
         let ask = OpenRequest { database, port: wish.port, peer: self.peer, purpose: OpenPurpose::Tunnel };
         let held = self.context.figures.hold();
-        let opening = timeout(self.context.open_max, self.open_with(ask, startup.packet()));
+        let opening = self.open_seated(ask, startup.packet());
         let mut early = vec![0; EARLY_BYTES_MAX];
         let mut early_bytes = 0;
         // Polled by reference: the opening goes on if the client says something meanwhile.
@@ -196,15 +202,38 @@ impl ClientOrigin<'_> {
             }
         };
         drop(held);
-        let backend = opened.map_err(|_| ClientRefusal::Slow(database))??;
+        let SeatedBackend { login, seat, backend } = opened?;
         if backend.start == BackendStart::Woken {
             self.context.figures.woke();
         }
         early.truncate(early_bytes);
         let (keys, stop) = (self.context.keys.clone(), self.context.stop.clone());
-        let figures = self.context.figures.clone();
-        let tunnel = TunnelContext { database, port: wish.port, keys, figures, stop };
-        Ok(Admitted { backend, tunnel, early, _seat: seat })
+        let (figures, login_max) = (self.context.figures.clone(), self.context.login_max);
+        let context = TunnelContext { database, port: wish.port, login_max, keys, figures, stop };
+        Ok(Admitted { tunnel: OpenTunnel { backend, early, login, context }, _seat: seat })
+    }
+
+    /// Takes the seats of a tunnel and opens its stream. A client that waits for its turn to log in
+    /// has no tunnel's seat meanwhile, and does not wake the database.
+    async fn open_seated(&self, ask: OpenRequest, packet: Vec<u8>) -> Result<SeatedBackend, HandshakeEnd> {
+        let login = self.login_seat(ask.database).await?;
+        let seat = self.seat.tunnel(ask.database)?;
+        let opened = timeout(self.context.open_max, self.open_with(ask, packet)).await;
+        let backend = opened.map_err(|_| ClientRefusal::Slow(ask.database))??;
+        Ok(SeatedBackend { login, seat, backend })
+    }
+
+    /// Waits for a turn to log in: large pools open all their connections at once.
+    async fn login_seat(&self, database: DatabaseName) -> Result<LoginSeat, ClientRefusal> {
+        let waiting = async {
+            loop {
+                match self.seat.login(database) {
+                    Some(seat) => return seat,
+                    None => sleep(LOGIN_RETRY).await,
+                }
+            }
+        };
+        timeout(self.context.login_wait_max, waiting).await.map_err(|_| ClientRefusal::LoginsBusy)
     }
 
     /// Opens a stream and sends the first packet.

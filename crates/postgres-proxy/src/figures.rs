@@ -65,11 +65,15 @@ impl ProxyFigures {
         self.total.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that ended before its tunnel.
+    /// Counts a connection that ended before its client was logged in.
     pub(crate) fn failed(&self, end: &HandshakeEnd) {
-        match end {
-            HandshakeEnd::Refused(refusal) => self.refused(refusal.reason()),
-            HandshakeEnd::Lost(_) => {
+        let reason = match end {
+            HandshakeEnd::Refused(refusal) => refusal.reason(),
+            HandshakeEnd::Lost(_) => None,
+        };
+        match reason {
+            Some(reason) => self.refused(reason),
+            None => {
                 self.errors.fetch_add(1, Ordering::Relaxed);
                 self.lost.fetch_add(1, Ordering::Relaxed);
             }

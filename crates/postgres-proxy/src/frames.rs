@@ -10,6 +10,10 @@ const KEY_LENGTH_MAX: usize = 8 + CANCEL_SECRET_BYTES_MAX;
 
 pub const READY: u8 = b'Z';
 const BACKEND_KEY: u8 = b'K';
+const AUTHENTICATION: u8 = b'R';
+/// Length and body of AuthenticationOk. Requests for passwords have other bodies.
+const AUTHENTICATED_LENGTH: usize = 8;
+const AUTHENTICATED: [u8; 4] = [0; 4];
 
 /// A message that begins, or the end of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +99,15 @@ pub struct StartupScan {
     body_left: usize,
 }
 
+/// A part of the answer that matters here.
+#[derive(Debug, PartialEq, Eq)]
+pub enum StartupPart<'a> {
+    /// AuthenticationOk: the client has proved its password.
+    LoggedIn,
+    /// The body of BackendKeyData, which may be replaced.
+    Key(&'a mut [u8]),
+}
+
 /// How far the bytes of an answer may pass.
 #[derive(Debug, PartialEq, Eq)]
 pub enum StartupStep {
@@ -105,8 +118,8 @@ pub enum StartupStep {
 }
 
 impl StartupScan {
-    /// Follows the bytes, and gives the body of BackendKeyData to `replace`.
-    pub fn step(&mut self, bytes: &mut [u8], mut replace: impl FnMut(&mut [u8])) -> StartupStep {
+    /// Follows the bytes, and tells what is seen.
+    pub fn step(&mut self, bytes: &mut [u8], mut seen: impl FnMut(StartupPart<'_>)) -> StartupStep {
         let mut at = 0;
         loop {
             let rest = &mut bytes[at..];
@@ -123,7 +136,13 @@ impl StartupScan {
             }
             if kind == BACKEND_KEY && length <= KEY_LENGTH_MAX {
                 let Some(body) = rest.get_mut(HEAD_BYTES..=length) else { return StartupStep::Pass(at) };
-                replace(body);
+                seen(StartupPart::Key(body));
+                at += length + 1;
+            } else if kind == AUTHENTICATION && length == AUTHENTICATED_LENGTH {
+                let Some(body) = rest.get(HEAD_BYTES..=length) else { return StartupStep::Pass(at) };
+                if body == AUTHENTICATED {
+                    seen(StartupPart::LoggedIn);
+                }
                 at += length + 1;
             } else {
                 self.body_left = length - 4;
@@ -188,26 +207,59 @@ pub mod tests {
         assert_eq!(seen(&[&message(b'Z', b"")]), (vec![], false));
     }
 
+    /// What a tunnel made of an answer.
+    #[derive(Debug, Default, PartialEq, Eq)]
+    struct PassedAnswer {
+        out: Vec<u8>,
+        is_over: bool,
+        logins: usize,
+    }
+
     /// Passes an answer in pieces of this size, as a tunnel does.
-    fn passed(answer: &[u8], size: usize) -> (Vec<u8>, bool) {
-        let (mut scan, mut held, mut out) = (StartupScan::default(), Vec::new(), Vec::new());
-        let mut is_over = false;
+    fn passed(answer: &[u8], size: usize) -> PassedAnswer {
+        let (mut scan, mut held, mut passed) = (StartupScan::default(), Vec::new(), PassedAnswer::default());
         for chunk in answer.chunks(size) {
             held.extend(chunk);
-            if is_over {
-                out.append(&mut held);
+            if passed.is_over {
+                passed.out.append(&mut held);
                 continue;
             }
-            match scan.step(&mut held, |body| body.fill(b'x')) {
-                StartupStep::Pass(upto) => out.extend(held.drain(..upto)),
+            let step = scan.step(&mut held, |part| match part {
+                StartupPart::LoggedIn => passed.logins += 1,
+                StartupPart::Key(body) => body.fill(b'x'),
+            });
+            match step {
+                StartupStep::Pass(upto) => passed.out.extend(held.drain(..upto)),
                 StartupStep::Over(_) => {
-                    is_over = true;
-                    out.append(&mut held);
+                    passed.is_over = true;
+                    passed.out.append(&mut held);
                 }
             }
         }
-        out.append(&mut held);
-        (out, is_over)
+        passed.out.append(&mut held);
+        passed
+    }
+
+    #[test]
+    fn a_login_is_seen_however_it_is_cut() {
+        let ok = message(b'R', &[0; 4]);
+        for (before, after, logins) in [
+            // SCRAM: the method, a challenge, the server's proof.
+            (vec![message(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0"), message(b'R', b"\0\0\0\x0cv=x")], ok.clone(), 1),
+            // A request for the password has the length of AuthenticationOk.
+            (vec![message(b'R', &[0, 0, 0, 3])], Vec::new(), 0),
+            (vec![message(b'R', b"\0\0\0\0\0")], Vec::new(), 0),
+            // Text that looks like it.
+            (vec![message(b'N', &ok), message(b'E', &[&ok[..], &ok].concat())], Vec::new(), 0),
+            (vec![message(b'R', &[0, 0, 0, 3])], ok.repeat(2)[..17].to_vec(), 1),
+            (vec![], [message(b'Z', b"I"), ok.clone()].concat(), 0),
+        ] {
+            let answer = [before.concat(), after].concat();
+            for size in 1..=answer.len() {
+                let passed = passed(&answer, size);
+                assert_eq!((passed.logins, passed.out), (logins, answer.clone()), "{size}");
+            }
+        }
     }
 
     #[test]
@@ -219,7 +271,8 @@ pub mod tests {
             };
             for size in 1..300 {
                 let expected = around(&vec![b'x'; key.len()]);
-                assert_eq!(passed(&around(&key), size), (expected, true), "{size}");
+                let expected = PassedAnswer { out: expected, is_over: true, logins: 1 };
+                assert_eq!(passed(&around(&key), size), expected, "{size}");
             }
         }
     }
@@ -227,7 +280,7 @@ pub mod tests {
     #[test]
     fn a_key_that_is_too_long_passes_as_it_is() {
         let answer = [message(b'K', &[7; 300]), message(b'Z', b"I")].concat();
-        assert_eq!(passed(&answer, 100), (answer, true));
+        assert_eq!(passed(&answer, 100), PassedAnswer { out: answer, is_over: true, logins: 0 });
     }
 
     proptest! {
@@ -236,8 +289,7 @@ pub mod tests {
             bytes in prop::collection::vec(any::<u8>(), 0..600),
             size in 1_usize..70,
         ) {
-            let (out, _) = passed(&bytes, size);
-            prop_assert_eq!(out.len(), bytes.len());
+            prop_assert_eq!(passed(&bytes, size).out.len(), bytes.len());
             let chunks: Vec<&[u8]> = bytes.chunks(size).collect();
             prop_assert_eq!(seen(&chunks), seen(&[&bytes]));
         }

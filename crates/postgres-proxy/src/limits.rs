@@ -6,15 +6,27 @@ use std::time::Duration;
 pub const TUNNELS_MAX: usize = 4096;
 pub const TUNNELS_PER_DATABASE_MAX: usize = 500;
 pub const TUNNELS_PER_ADDRESS_MAX: usize = 1000;
+/// Logins in progress: at one database, and from one client address to it. Whoever knows a host
+/// name can begin a login, so those that do not end must leave most tunnels to others.
+pub const LOGINS_PER_DATABASE_MAX: usize = 100;
+pub const LOGINS_PER_ADDRESS_MAX: usize = 30;
 /// Connections beyond those limits, in all and from one address. They exist to be refused with a
 /// reason, and to carry cancel requests.
 pub const SPARE_CONNECTIONS: usize = 256;
 pub const SPARE_CONNECTIONS_PER_ADDRESS: usize = 32;
 const _: () = assert!(SPARE_CONNECTIONS_PER_ADDRESS < SPARE_CONNECTIONS, "one address must leave spare ones");
 const _: () = assert!(TUNNELS_PER_DATABASE_MAX <= TUNNELS_MAX, "one database must fit");
+const _: () = assert!(LOGINS_PER_DATABASE_MAX < TUNNELS_PER_DATABASE_MAX, "logins must leave tunnels");
+const _: () = assert!(LOGINS_PER_ADDRESS_MAX < LOGINS_PER_DATABASE_MAX, "one address must leave logins");
 
 /// How long a client may take from its first byte to its startup message, TLS included.
 pub const CLIENT_HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// How long a client waits for its turn to log in, and how often it asks: a burst is served in
+/// turns.
+pub const LOGIN_WAIT_MAX: Duration = Duration::from_secs(20);
+pub const LOGIN_RETRY: Duration = Duration::from_millis(100);
+/// How long a login may take once the database has the startup message, as in PostgreSQL.
+pub const LOGIN_MAX: Duration = Duration::from_secs(60);
 /// How long a client is held while its database wakes.
 pub const BACKEND_OPEN_MAX: Duration = Duration::from_secs(120);
 /// How long a cancel request may take, from its arrival until the database closes.

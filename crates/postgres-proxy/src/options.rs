@@ -3,6 +3,18 @@
 
 use crate::{databases::BackendPort, name::DatabaseName, refusal::ClientRefusal};
 
+/// Settings that the pooler keeps for each client, or that change no result. It drops all others.
+const FIT_FOR_POOLER: [&[u8]; 8] = [
+    b"application_name",
+    b"client_encoding",
+    b"DateStyle",
+    b"IntervalStyle",
+    b"TimeZone",
+    b"standard_conforming_strings",
+    b"extra_float_digits",
+    b"geqo",
+];
+
 /// What a client asked the proxy for, and what goes on to the database.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ProxyOptions {
@@ -10,6 +22,8 @@ pub struct ProxyOptions {
     pub database: Option<DatabaseName>,
     /// The other words.
     pub rest: Vec<u8>,
+    /// Among them are some that the pooler would drop.
+    pub needs_session: bool,
 }
 
 /// A setting of the proxy.
@@ -32,6 +46,7 @@ impl ProxyOptions {
                 Some(ProxySetting::Session(value)) => found.port = Some(port(value)?),
                 Some(ProxySetting::Database(value)) => found.database = Some(database(value)?),
                 None => {
+                    found.needs_session |= !fits_pooler(setting);
                     found.keep(word);
                     second.into_iter().for_each(|second| found.keep(second));
                 }
@@ -56,6 +71,11 @@ fn own(setting: &[u8]) -> Option<ProxySetting<'_>> {
         b"pandastack.database" | b"pandastack_database" | b"database" => Some(ProxySetting::Database(value)),
         _ => None,
     }
+}
+
+fn fits_pooler(setting: &[u8]) -> bool {
+    let name = setting.split(|byte| *byte == b'=').next().unwrap_or_default();
+    FIT_FOR_POOLER.iter().any(|fit| fit.eq_ignore_ascii_case(name))
 }
 
 fn port(value: &[u8]) -> Result<BackendPort, ClientRefusal> {
@@ -134,6 +154,25 @@ mod tests {
         let mixed = format!("-c geqo=off database={ID} --session=on -c statement_timeout=5s");
         let expected = "-c geqo=off -c statement_timeout=5s".to_owned();
         assert_eq!(parsed(&mixed), (Some(BackendPort::Session), Some(ID.to_owned()), expected));
+    }
+
+    #[test]
+    fn words_that_the_pooler_would_drop_need_a_session() {
+        for (text, needs_session) in [
+            ("", false),
+            ("  ", false),
+            ("session=on", false),
+            ("-c geqo=off", false),
+            ("-ctimezone=UTC --DateStyle=ISO -c extra_float_digits=3", false),
+            ("-c search_path=a", true),
+            ("--search-path=a session=off", true),
+            ("-c geqo=off -cwork_mem=4MB", true),
+            ("-c geqo_effort=1", true),
+            ("-e", true),
+            ("-c", true),
+        ] {
+            assert_eq!(ProxyOptions::parse(text.as_bytes()).unwrap().needs_session, needs_session, "{text}");
+        }
     }
 
     #[test]

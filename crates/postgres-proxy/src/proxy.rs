@@ -11,7 +11,7 @@ use crate::{
     connection::{Connection, ProxyContext},
     databases::Databases,
     figures::ProxyFigures,
-    limits::{BACKEND_OPEN_MAX, CLIENT_HANDSHAKE_MAX},
+    limits::{BACKEND_OPEN_MAX, CLIENT_HANDSHAKE_MAX, LOGIN_MAX, LOGIN_WAIT_MAX},
     name::HostSuffix,
     refusal::RefusalReason,
     seats::{Seats, TunnelLimits},
@@ -29,6 +29,10 @@ pub struct ProxySettings {
     pub tunnels: TunnelLimits,
     /// How long a client may take until its startup message is complete.
     pub handshake_max: Duration,
+    /// How long a client waits for its turn to log in.
+    pub login_wait_max: Duration,
+    /// How long a login may take.
+    pub login_max: Duration,
     /// How long a client is held while its database wakes.
     pub open_max: Duration,
 }
@@ -36,8 +40,14 @@ pub struct ProxySettings {
 impl ProxySettings {
     /// The usual settings.
     pub fn new(suffix: HostSuffix) -> Self {
-        let tunnels = TunnelLimits::default();
-        Self { suffix, tunnels, handshake_max: CLIENT_HANDSHAKE_MAX, open_max: BACKEND_OPEN_MAX }
+        Self {
+            suffix,
+            tunnels: TunnelLimits::default(),
+            handshake_max: CLIENT_HANDSHAKE_MAX,
+            login_wait_max: LOGIN_WAIT_MAX,
+            login_max: LOGIN_MAX,
+            open_max: BACKEND_OPEN_MAX,
+        }
     }
 }
 
@@ -81,6 +91,8 @@ impl PostgresProxy {
             tls: server_config(self.backends.certificates)?,
             suffix: self.settings.suffix,
             handshake_max: self.settings.handshake_max,
+            login_wait_max: self.settings.login_wait_max,
+            login_max: self.settings.login_max,
             open_max: self.settings.open_max,
             keys: CancelKeys::default(),
             figures: self.figures,

@@ -1,7 +1,7 @@
 //! Refusals as PostgreSQL clients print them: an ErrorResponse with severity, SQLSTATE and a
 //! message that names the next step.
 
-use std::{borrow::Cow, io};
+use std::{borrow::Cow, io, time::Duration};
 
 use crate::{
     databases::OpenRefusal,
@@ -40,6 +40,10 @@ pub enum ClientRefusal {
     Rounds,
     #[error("too many connections to {0}; close some, or use fewer in the client's pool")]
     TooMany(&'static str),
+    #[error("too many connections are logging in to this database at the moment; try again in a few seconds")]
+    LoginsBusy,
+    #[error("the login took longer than {} seconds; connect again", .0.as_secs_f32())]
+    LoginSlow(Duration),
     #[error("database {0} did not wake in time; try again in a few seconds")]
     Slow(DatabaseName),
     #[error("{}", open_text(*database, refusal))]
@@ -116,9 +120,10 @@ impl RefusalReason {
 }
 
 impl ClientRefusal {
-    /// The reason as the metrics count it.
-    pub fn reason(&self) -> RefusalReason {
-        match self {
+    /// The reason as the metrics count it. `None`: the client was too slow, which counts as a
+    /// failed handshake, as it does before the startup message.
+    pub fn reason(&self) -> Option<RefusalReason> {
+        Some(match self {
             Self::Plain => RefusalReason::Plain,
             Self::NoDatabase { .. } | Self::TwoDatabases | Self::BadDatabase { .. } | Self::BadSession => {
                 RefusalReason::NoName
@@ -126,7 +131,8 @@ impl ClientRefusal {
             Self::NoAlpn | Self::Malformed(_) | Self::TooLong | Self::Rounds | Self::Protocol { .. } => {
                 RefusalReason::Protocol
             }
-            Self::TooMany(_) => RefusalReason::TooMany,
+            Self::TooMany(_) | Self::LoginsBusy => RefusalReason::TooMany,
+            Self::LoginSlow(_) => return None,
             Self::Slow(_) => RefusalReason::NotReady,
             Self::Stopping => RefusalReason::Stopping,
             Self::Open { refusal, .. } => match refusal {
@@ -137,7 +143,7 @@ impl ClientRefusal {
                 OpenRefusal::Denied(_) => RefusalReason::Denied,
                 OpenRefusal::Busy(_) => RefusalReason::Busy,
             },
-        }
+        })
     }
 
     /// The SQLSTATE that drivers look at.
@@ -149,7 +155,9 @@ impl ClientRefusal {
             Self::BadSession => "22023",
             Self::NoAlpn | Self::Malformed(_) | Self::TooLong | Self::Rounds => "08P01",
             Self::Protocol { .. } => "0A000",
-            Self::TooMany(_) => "53300",
+            Self::TooMany(_) | Self::LoginsBusy => "53300",
+            // As PostgreSQL says it.
+            Self::LoginSlow(_) => "57014",
             Self::Slow(_) => "57P03",
             Self::Stopping => "57P01",
             Self::Open { refusal, .. } => match refusal {

@@ -18,6 +18,10 @@ const CANCEL_CODE: u32 = 80_877_102;
 const TLS_CODE: u32 = 80_877_103;
 const GSS_CODE: u32 = 80_877_104;
 const MAJOR: u16 = 3;
+/// Settings that the pooler accepts at a login and drops (`ignore_startup_parameters` of its file).
+/// `options` is looked into, and nobody misses `extra_float_digits`.
+const DROPPED_BY_POOLER: [&[u8]; 4] =
+    [b"search_path", b"statement_timeout", b"lock_timeout", b"idle_in_transaction_session_timeout"];
 /// Length and code.
 const HEAD_BYTES: usize = 8;
 
@@ -111,28 +115,27 @@ impl StartupMessage {
 
     /// Takes out what is meant for the proxy.
     pub fn take_wish(&mut self) -> Result<ClientWish, ClientRefusal> {
-        let mut wish = ClientWish { port: BackendPort::Pooled, database: None };
-        // The pooler cannot carry replication.
-        if self.parameters.iter().any(|(name, value)| name == b"replication" && is_replication(value)) {
-            wish.port = BackendPort::Session;
-        }
+        let (mut asked_port, mut database) = (None, None);
+        let mut needs_session = self.parameters.iter().any(|(name, value)| needs_session(name, value));
         for (name, value) in &mut self.parameters {
             if name != b"options" || value.is_empty() {
                 continue;
             }
             let options = ProxyOptions::parse(value)?;
+            needs_session |= options.needs_session;
             if options.port.is_none() && options.database.is_none() {
                 continue;
             }
-            wish.port = options.port.unwrap_or(wish.port);
-            wish.database = options.database.or(wish.database);
+            asked_port = options.port.or(asked_port);
+            database = options.database.or(database);
             *value = options.rest;
             if value.is_empty() {
                 name.clear();
             }
         }
         self.parameters.retain(|(name, _)| !name.is_empty());
-        Ok(wish)
+        let fitting = if needs_session { BackendPort::Session } else { BackendPort::Pooled };
+        Ok(ClientWish { port: asked_port.unwrap_or(fitting), database })
     }
 
     /// The message as bytes.
@@ -162,6 +165,13 @@ impl CancelKey {
         packet.extend(&self.secret);
         packet
     }
+}
+
+/// Tells whether a parameter is lost in the pooler: it cannot carry replication, and tables would
+/// be made in another schema than that of `search_path`.
+fn needs_session(name: &[u8], value: &[u8]) -> bool {
+    (name == b"replication" && is_replication(value))
+        || DROPPED_BY_POOLER.iter().any(|dropped| dropped.eq_ignore_ascii_case(name))
 }
 
 fn is_replication(value: &[u8]) -> bool {
@@ -219,6 +229,36 @@ mod tests {
             [("database", BackendPort::Session), ("on", BackendPort::Session), ("off", BackendPort::Pooled)]
         {
             assert_eq!(message(&[("replication", value)]).take_wish().unwrap().port, port, "{value}");
+        }
+    }
+
+    #[test]
+    fn settings_that_the_pooler_would_drop_go_past_it() {
+        for (parameter, port) in [
+            (("search_path", "tenant"), BackendPort::Session),
+            (("search_path", ""), BackendPort::Session),
+            (("Statement_Timeout", "5s"), BackendPort::Session),
+            (("lock_timeout", "5s"), BackendPort::Session),
+            (("idle_in_transaction_session_timeout", "5s"), BackendPort::Session),
+            (("options", "-c search_path=tenant"), BackendPort::Session),
+            (("options", "-c geqo=off"), BackendPort::Pooled),
+            (("options", " "), BackendPort::Pooled),
+            (("extra_float_digits", "3"), BackendPort::Pooled),
+            (("application_name", "search_path"), BackendPort::Pooled),
+            (("client_encoding", "UTF8"), BackendPort::Pooled),
+            (("DateStyle", "ISO"), BackendPort::Pooled),
+            (("TimeZone", "UTC"), BackendPort::Pooled),
+        ] {
+            let sent = [("user", "a"), parameter];
+            let mut read = message(&sent);
+            assert_eq!(read.take_wish().unwrap().port, port, "{parameter:?}");
+            assert_eq!(read.packet(), message(&sent).packet(), "the database gets it");
+            // What the client asks for counts more.
+            for (asked, port) in [("session=off", BackendPort::Pooled), ("session=on", BackendPort::Session)] {
+                for sent in [[("options", asked), parameter], [parameter, ("options", asked)]] {
+                    assert_eq!(message(&sent).take_wish().unwrap().port, port, "{sent:?}");
+                }
+            }
         }
     }
 

@@ -17,7 +17,7 @@ const USER: &[(&str, &str)] = &[("user", "a")];
 async fn each_limit_is_told() {
     let database = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let behind = Behind::At(database.local_addr().unwrap());
-    let limits = TunnelLimits { total: 9, per_database: 1, per_address: 2 };
+    let limits = TunnelLimits { total: 9, per_database: 1, per_address: 2, ..TunnelLimits::default() };
     let setup = ProxySetup::start_with(&[(ID, behind), (OTHER_ID, behind)], |settings| settings.tunnels = limits).await;
     let first = setup.client(&host(ID), &startup(USER)).await;
     let active = |count| {

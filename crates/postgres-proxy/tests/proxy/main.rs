@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod limits;
+mod logins;
 mod psql;
 mod server;
 mod setup;
