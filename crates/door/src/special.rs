@@ -11,12 +11,17 @@ pub const QUICK: [&str; 4] = ["/healthz", "/v1/healthz", "/version", "/v1/versio
 /// Prefix of routes that forward requests to a guest. They have no rate limit and no audit entry.
 pub const FORWARDED: &str = "/v1/sandboxes/{id}/proxy/";
 
+/// Prefix of the routes of a database's HTTP broker. Their token is that of the database and names
+/// no caller. Their handler checks it, and takes a place of the database.
+pub const BROKER: &str = "/v1/databases/{id}/proxy/";
+
 /// Prefix of routes whose paths hold a credential.
 pub const SIGNED: &str = "/v1/p/";
 
 /// The routes whose POST creates something. Builds handle their key themselves, because their body
-/// is too large to buffer.
-pub const CREATING: [&str; 10] = [
+/// is too large to buffer. Answers are stored: a route whose answer has a secret may not be here.
+/// A new database has no credentials yet.
+pub const CREATING: [&str; 13] = [
     "/v1/sandboxes",
     "/v1/sandboxes/{id}/fork",
     "/v1/sandboxes/{id}/fork-tree",
@@ -25,6 +30,9 @@ pub const CREATING: [&str; 10] = [
     "/v1/sandboxes/{id}/preview",
     "/v1/volumes",
     "/v1/webhooks",
+    "/v1/databases",
+    "/v1/databases/{id}/branches",
+    "/v1/databases/{id}/clone",
     "/v1/sandboxes/{id}/processes",
     "/v1/sandboxes/{id}/repl/sessions",
 ];

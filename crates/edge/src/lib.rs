@@ -3,6 +3,7 @@
 //! shared memory budget.
 
 mod access;
+mod broker_tokens;
 mod databases;
 mod diff;
 mod exec;
@@ -31,7 +32,7 @@ use pandastack_model::PreviewSuffix;
 use pandastack_postgres_broker::Broker;
 use pandastack_wire_fleet::{ControlPort, HostPort};
 
-use crate::{exec::OutputBudget, socket::OpenSockets};
+use crate::{broker_tokens::BrokerTokens, exec::OutputBudget, socket::OpenSockets};
 
 const FOLLOWERS: PlaceKind = PlaceKind { name: "followed logs", quota: "quota.followers", full: "logs.too_many" };
 
@@ -55,6 +56,8 @@ pub struct Edge {
     diffs: Places,
     /// SQL over HTTP.
     broker: Broker,
+    /// Tokens of databases that were right or wrong.
+    broker_tokens: Arc<BrokerTokens>,
 }
 
 impl Edge {
@@ -67,7 +70,20 @@ impl Edge {
         let diffs = Places::new(diff::DIFFS, limits::DIFFS_AT_ONCE);
         let databases = databases::HostDatabases { host: host.clone(), control: control.clone() };
         let broker = Broker::new(Arc::new(databases), scope.clone());
-        Self { control, host, budget, scope, suffix: None, sockets, followers, connections, diffs, broker }
+        let broker_tokens = Arc::default();
+        Self {
+            control,
+            host,
+            budget,
+            scope,
+            suffix: None,
+            sockets,
+            followers,
+            connections,
+            diffs,
+            broker,
+            broker_tokens,
+        }
     }
 
     /// Serves public previews below a domain.

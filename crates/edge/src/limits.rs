@@ -112,4 +112,14 @@ pub const LINK_COOKIE_BYTES_MAX: usize = 3900;
 /// Link cookies of one request that are checked.
 pub const LINK_COOKIES_MAX: usize = 8;
 
+/// Calls of one database's HTTP broker in progress: with the right token, and health checks. The
+/// rest is refused.
+pub const BROKER_CALLS_MAX: u64 = 32;
+pub const BROKER_HEALTH_CALLS_MAX: u64 = 16;
+/// Wrong tokens of one database that are looked up: at once after a quiet time, and in a second.
+pub const BROKER_WRONG_TOKENS_AT_ONCE: u32 = 50;
+pub const BROKER_WRONG_TOKENS_PER_SECOND: u32 = 5;
+/// Databases whose tokens are counted. The one with the oldest call gives way.
+pub const BROKER_DATABASES_MAX: usize = 4096;
+
 const _: () = assert!(SOCKET_CLOSE_GRACE.as_secs() < DRAIN_MAX.as_secs(), "sockets say goodbye before they are cut");

@@ -19,8 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     body::{AnswerHead, AnswerSink},
-    connect::{Connect, Login},
-    fault::{BrokerFault, SessionFailure},
+    connect::{Connect, ConnectRefused, Login},
+    fault::BrokerFault,
+    health::{DatabaseHealth, HealthChecks},
     job::BrokerJob,
     limits,
     pool::{PoolKey, RunningRequest, SessionPool},
@@ -34,14 +35,8 @@ use crate::{
 pub struct Broker {
     connect: Arc<dyn Connect>,
     pub(crate) pool: Arc<SessionPool>,
+    health_checks: Arc<HealthChecks>,
     scope: Scope,
-}
-
-/// Whether a connection may wake the machine.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Waking {
-    Allowed,
-    Refused,
 }
 
 /// A connection that is wanted.
@@ -49,7 +44,6 @@ struct SessionWish<'a> {
     key: &'a PoolKey,
     login: &'a Login,
     timeout: Duration,
-    waking: Waking,
 }
 
 impl Broker {
@@ -64,13 +58,13 @@ impl Broker {
                 pool.expire(Instant::now());
             }
         });
-        Self { connect, pool, scope }
+        Self { connect, pool, health_checks: Arc::default(), scope }
     }
 
     /// Answers one request. The caller has checked the token, except for `GET /v1/health`.
     pub async fn answer(&self, machine: &str, login: Login, method: &Method, path: &str, body: Body) -> Response {
         let job = match request::route(method, path) {
-            Ok(BrokerRoute::Health) => return self.health(machine, &login).await,
+            Ok(BrokerRoute::Health) => return self.health(machine, login).await,
             Ok(route) => read_job(route, body).await,
             Err(fault) => Err(fault),
         };
@@ -132,7 +126,7 @@ impl Broker {
             BrokerJob::CreateDatabase(_) => self.pool.forget_database(machine, "template1"),
             _ => {}
         }
-        let wish = SessionWish { key: &key, login, timeout: job.timeout(), waking: Waking::Allowed };
+        let wish = SessionWish { key: &key, login, timeout: job.timeout() };
         let mut session = match token.run_until_cancelled(self.session(wish)).await {
             None => return,
             Some(Err(fault)) => return sink.fail(fault).await,
@@ -182,13 +176,7 @@ impl Broker {
             }
         }
         let open = async {
-            let machine = &wish.key.machine;
-            let stream = match wish.waking {
-                Waking::Allowed => self.connect.connect(machine).await,
-                Waking::Refused => self.connect.connect_awake(machine).await,
-            };
-            let stream =
-                stream.map_err(|refused| BrokerFault::unavailable(format!("database unavailable: {refused}")))?;
+            let stream = self.connect.connect(&wish.key.machine).await.map_err(no_stream)?;
             let mut session = startup::log_in(stream, wish.login, &wish.key.database).await?;
             session.run(&set_timeout).await?;
             Ok(session)
@@ -197,26 +185,38 @@ impl Broker {
         timeout(limits::CONNECT_MAX, open).await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Asks the database for a sign of life, without waking it.
-    async fn health(&self, machine: &str, login: &Login) -> Response {
-        let key = PoolKey { machine: machine.to_owned(), database: login.database.clone(), login: login.digest() };
-        let check = async {
-            let running = self.pool.begin(machine).ok_or_else(|| SessionFailure::Lost("busy".into()))?;
-            let wish = SessionWish { key: &key, login, timeout: limits::HEALTH_MAX, waking: Waking::Refused };
-            // Not kept for the next: strangers may ask, and an open session keeps the machine
-            // awake.
-            drop(self.session(wish).await?);
-            drop(running);
-            Ok::<(), SessionFailure>(())
-        };
-        match timeout(limits::HEALTH_MAX, check).await {
-            Ok(Ok(())) => {
-                let body = json!({ "status": "ok", "postgres": "ok", "ts": now_rfc3339() });
-                Json(body).into_response()
+    /// Answers `GET /v1/health`, which needs no token. Takes no place of a query, and none of the
+    /// pool's connections.
+    async fn health(&self, machine: &str, login: Login) -> Response {
+        let (connect, asked) = (Arc::clone(&self.connect), machine.to_owned());
+        let check = async move {
+            match timeout(limits::HEALTH_MAX, sign_of_life(&*connect, &asked, &login)).await {
+                Ok(Ok(())) => DatabaseHealth::Ok,
+                Ok(Err(fault)) => {
+                    tracing::debug!(machine = asked, error = %fault.error, "a database is not healthy");
+                    DatabaseHealth::Unavailable
+                }
+                Err(_) => DatabaseHealth::Unavailable,
             }
-            _ => unhealthy(),
+        };
+        match self.health_checks.ask(&self.scope, machine, check).await {
+            DatabaseHealth::Ok => {
+                Json(json!({ "status": "ok", "postgres": "ok", "ts": now_rfc3339() })).into_response()
+            }
+            DatabaseHealth::Unavailable => unhealthy(),
         }
     }
+}
+
+/// Logs in and out again, without waking the machine.
+async fn sign_of_life(connect: &dyn Connect, machine: &str, login: &Login) -> Result<(), BrokerFault> {
+    let stream = connect.connect_awake(machine).await.map_err(no_stream)?;
+    startup::log_in(stream, login, &login.database).await?.close().await;
+    Ok(())
+}
+
+fn no_stream(refused: ConnectRefused) -> BrokerFault {
+    BrokerFault::unavailable(format!("database unavailable: {refused}"))
 }
 
 /// The answer to `GET /v1/health` for a database that cannot be asked.

@@ -24,7 +24,8 @@ pub trait Connect: Send + Sync + 'static {
     /// Opens a stream and wakes the machine first.
     async fn connect(&self, machine: &str) -> Result<Box<dyn DatabaseStream>, ConnectRefused>;
 
-    /// Opens a stream, but refuses if the machine is asleep: health checks need no token.
+    /// Opens a stream that does not count as use: it neither wakes the machine nor keeps it awake,
+    /// and starts no server. Anybody may ask for a health check.
     async fn connect_awake(&self, machine: &str) -> Result<Box<dyn DatabaseStream>, ConnectRefused> {
         self.connect(machine).await
     }

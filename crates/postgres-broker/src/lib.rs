@@ -10,6 +10,7 @@ mod catalog;
 mod connect;
 mod direct;
 mod fault;
+mod health;
 mod job;
 pub mod limits;
 mod param;

@@ -25,8 +25,12 @@ pub const TRANSACTION_DEFAULT: Duration = Duration::from_secs(60);
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(300);
 /// How long after the timeout the broker cancels what the server did not end by itself.
 pub const TIMEOUT_GRACE: Duration = Duration::from_millis(500);
-/// How long a health check may take.
+/// How long a health check may take, and how long its answer is kept for others.
 pub const HEALTH_MAX: Duration = Duration::from_secs(5);
+pub const HEALTH_KEPT: Duration = Duration::from_secs(1);
+/// Machines that are checked or whose answer is kept. If all are being checked, others count as
+/// unavailable.
+pub const HEALTH_MACHINES_MAX: usize = 256;
 
 /// How long waking the machine, connecting and logging in may take.
 pub const CONNECT_MAX: Duration = Duration::from_secs(60);

@@ -10,6 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use axum::{body::Body, http::Method, response::Response};
+use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use pandastack_kit::{Scope, Secret};
 use proptest::prelude::*;
@@ -464,6 +465,46 @@ async fn many_at_once_stay_within_the_bounds() {
     let refused = answers.iter().filter(|(status, _)| *status == 503).count();
     assert_eq!(refused, 4);
     assert!(bed.broker.pool.idle(MACHINE) <= 4);
+}
+
+/// A machine that wakes for ever. Whoever does not wake it finds a server that lets everybody in.
+#[derive(Default)]
+struct Sleeper {
+    looked: AtomicUsize,
+}
+
+#[async_trait]
+impl Connect for Sleeper {
+    async fn connect(&self, _: &str) -> Result<Box<dyn DatabaseStream>, ConnectRefused> {
+        std::future::pending().await
+    }
+
+    async fn connect_awake(&self, _: &str) -> Result<Box<dyn DatabaseStream>, ConnectRefused> {
+        self.looked.fetch_add(1, Ordering::SeqCst);
+        let welcome = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I".to_vec();
+        Ok(Box::new(tokio::io::join(std::io::Cursor::new(welcome), tokio::io::sink())))
+    }
+}
+
+#[tokio::test]
+async fn health_takes_no_place_of_a_query_and_queries_take_none_of_its() {
+    let sleeper = Arc::new(Sleeper::default());
+    let broker = Broker::new(Arc::clone(&sleeper) as _, Scope::new());
+    let ask = async |method: Method, path: &str, body: &str| {
+        read(broker.answer(MACHINE, login("a", "b"), &method, path, body.to_owned().into()).await).await
+    };
+    let query = "{\"database\":\"a\",\"sql\":\"SELECT 1\"}";
+    let mut queries: Vec<_> = (0..16).map(|_| Box::pin(ask(Method::POST, "v1/query", query))).collect();
+    for waiting in &mut queries {
+        assert!(waiting.now_or_never().is_none());
+    }
+    assert_eq!(ask(Method::POST, "v1/query", query).await.1["code"], "53300");
+    let healths = (0..50).map(|_| ask(Method::GET, "v1/health", ""));
+    for (status, health) in futures_util::future::join_all(healths).await {
+        assert_eq!((status, &health["postgres"]), (200, &json!("ok")));
+    }
+    assert_eq!(sleeper.looked.load(Ordering::SeqCst), 1, "one look for all who ask");
+    drop(queries);
 }
 
 #[tokio::test]

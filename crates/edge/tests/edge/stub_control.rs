@@ -45,16 +45,18 @@ impl ControlPort for StubControl {
         self.open_broker(database, "pds_pg_right").await
     }
 
-    /// Only the token `pds_pg_right` is valid.
     async fn revive_database(&self, _: SandboxId) -> Result<(), Fault> {
         Ok(())
     }
 
+    /// `pds_pg_right` is the token of the sandbox. Any other database has the token `pds_pg_` and
+    /// its id.
     async fn open_broker(&self, database: SandboxId, token: &str) -> Result<DatabaseLogin, Fault> {
-        self.admit_anyone(database).await?;
-        match token {
-            "pds_pg_right" => Ok(DatabaseLogin { user: "pandastack".to_owned(), password: "secret".to_owned() }),
-            _ => Err(Fault::new(FaultKind::Unauthorized, "database.bad_token", "bad broker token")),
+        let is_right = token == "pds_pg_right" && database == self.0 || token == format!("pds_pg_{database}");
+        if is_right {
+            return Ok(DatabaseLogin { user: "pandastack".to_owned(), password: "secret".to_owned() });
         }
+        self.admit_anyone(database).await?;
+        Err(Fault::new(FaultKind::Unauthorized, "database.bad_token", "bad broker token"))
     }
 }

@@ -49,6 +49,7 @@ fn life() -> Vec<Operation> {
             .gives::<ManagedDatabase>(200),
         route(TAG, "POST", "/v1/databases/{id}/branches", "Branch a database as it is now")
             .ours()
+            .once()
             .notes(
                 "The branch is a fork of the live server with its data and its cache. It has credentials of its own \
                  and is ready when its status is `running`. The source goes on.",
@@ -97,6 +98,7 @@ fn repairs() -> Vec<Operation> {
             .refuses(HOST)
             .gives::<ManagedDatabase>(202),
         route(TAG, "POST", "/v1/databases/{id}/clone", "Clone a database as it was at a time")
+            .once()
             .notes("The clone is made from the archive: the source is not touched and may be asleep or failed.")
             .refuses(&[402])
             .refuses(HOST)
