@@ -371,6 +371,10 @@ pub const CAP_SLEEPS_AT_ONCE: usize = 4;
 pub const HELD_AT_ONCE: usize = 8;
 pub const HELD_WAITING_MAX: usize = 1024;
 
+/// How long a session in the machine of a database may take to set a password. A statement in it
+/// ends before.
+pub const DATABASE_SESSION_MAX: Duration = Duration::from_secs(10);
+
 /// Size of the volume of a new database. It takes space only as it is written.
 pub const DATABASE_VOLUME: ByteSize = ByteSize::gib(5);
 /// Idle time after which a database sleeps.
@@ -399,6 +403,8 @@ pub const DATABASE_BACKUPS_MIN: usize = 2;
 pub const DATABASE_BACKUPS_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long ago the time of a clone must be: what happened later may not be archived yet.
 pub const DATABASE_CLONE_DELAY: Duration = Duration::from_secs(120);
+/// How long a database that is put to sleep stays awake until the last of its log is stored.
+pub const DATABASE_SLEEP_ARCHIVE_WAIT: Duration = Duration::from_secs(5);
 /// How long a clone of the latest state waits for the last of the log.
 pub const DATABASE_ARCHIVE_WAIT: Duration = Duration::from_secs(30);
 /// Pause between looks at databases: dead ones, full volumes, backups that are due.

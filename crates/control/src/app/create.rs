@@ -118,7 +118,12 @@ impl Control {
         }
         let mut volumes = Vec::new();
         for mount in &wanted.volumes {
-            volumes.extend(self.store.find_volume(&caller.workspace, mount.name.as_str()).await?);
+            let volume = self.store.find_volume(&caller.workspace, mount.name.as_str()).await?;
+            // The machine of a database that has failed holds its volume no longer.
+            if let Some(owner) = volume.as_ref().and_then(|volume| volume.sandbox) {
+                self.refuse_database(caller, owner).await?;
+            }
+            volumes.extend(volume);
         }
         let sandboxes = self.store.count(&caller.workspace).await?;
         Ok(plan::PlacementState {

@@ -1,5 +1,7 @@
 //! Clones a database as it was at a time, from its archive. The source is not touched.
 
+use std::time::Duration;
+
 use pandastack_model::{Egress, Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::Caller;
 use pandastack_wire_public::{CloneSpec, CreateSandboxSpec, SandboxSource};
@@ -8,7 +10,9 @@ use tokio::time::Instant;
 use super::{DatabaseView, being_reset, create::LABEL_KEY, credentials::LoginCheck, idle_policy};
 use crate::{
     Control,
-    limits::{DATABASE_ARCHIVE_WAIT, DATABASE_CLONE_DELAY, DATABASE_ERRAND_MAX, DATABASE_VOLUME},
+    limits::{
+        DATABASE_ARCHIVE_WAIT, DATABASE_CLONE_DELAY, DATABASE_ERRAND_MAX, DATABASE_SLEEP_ARCHIVE_WAIT, DATABASE_VOLUME,
+    },
     plan::{self, CopiedMount},
     store::{DatabaseRepair, ManagedDatabaseRow, PlannedSandbox, ResourceKind},
 };
@@ -36,7 +40,7 @@ impl Control {
             return Err(Fault::new(FaultKind::Caller, "database.bad_target_time", text));
         }
         if target_ns.is_none() && view.state == Some(SandboxState::Running) && !view.has_failed() {
-            self.hand_over_log(source).await;
+            self.hand_over_log(source, DATABASE_ARCHIVE_WAIT).await;
         }
         self.plan_restore(source, target_ns).await?;
         let named = |row: &ManagedDatabaseRow| row.label.as_ref().map(|label| format!("{label} (clone)"));
@@ -126,17 +130,26 @@ impl Control {
         Ok(planned)
     }
 
-    /// Lets a running database archive the last of its log. Without it a clone is up to a minute
+    /// A database that is put to sleep right after a commit archives it first, because a sleeping
+    /// one archives nothing. One that sleeps by itself has done so in its idle time.
+    pub(crate) async fn archive_before_sleep(&self, caller: &Caller, id: SandboxId) -> Result<(), Fault> {
+        let Some(row) = self.store.find_database(&caller.workspace, id).await? else { return Ok(()) };
+        if self.archive().is_some() && self.with_state(row).await?.state == Some(SandboxState::Running) {
+            self.hand_over_log(id, DATABASE_SLEEP_ARCHIVE_WAIT).await;
+        }
+        Ok(())
+    }
+
+    /// Lets a running database archive the last of its log. Without it, a clone is up to a minute
     /// older.
-    async fn hand_over_log(&self, id: SandboxId) {
+    async fn hand_over_log(&self, id: SandboxId, wait: Duration) {
         let handed_over = async {
-            let printed = self.run_in_database(id, &["switch-wal"], None, DATABASE_ERRAND_MAX).await?;
             let Some(archive) = self.archive() else { return Ok(()) };
-            let deadline = Instant::now() + DATABASE_ARCHIVE_WAIT;
-            archive.wait_for(&id.to_string(), printed.trim(), deadline).await.map_err(Fault::bug)
+            let printed = self.look_in_database(id, &["switch-wal"], DATABASE_ERRAND_MAX).await?;
+            archive.wait_for(&id.to_string(), printed.trim(), Instant::now() + wait).await.map_err(Fault::bug)
         };
         if let Err(fault) = handed_over.await {
-            tracing::warn!(database = %id, %fault, "a clone is made without the last of its source's log");
+            tracing::warn!(database = %id, %fault, "the last of a database's log is not archived yet");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Gives a database credentials of its own. The server logs in as the tenant's role and changes the
-//! password itself, because a program in the guest would take much longer to start.
+//! Gives a database credentials of its own: in the session that waits in its machine, or else by a
+//! login as the tenant's role. A program in the guest would take much longer to start.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use pandastack_kit::{Secret, random_bytes};
@@ -46,10 +46,10 @@ impl Control {
     async fn renew_login_and_verify(&self, id: SandboxId) -> Result<(), Fault> {
         self.renew_login(id, LoginCheck::BothPorts).await?;
         // Clients of the pooler that logged in with the old password would stay.
-        self.run_in_database(id, &["renew-pooler"], None, DATABASE_ERRAND_MAX).await.map(drop).or_else(|fault| {
-            // The new password holds in any case.
-            tracing::warn!(database = %id, %fault, "could not cut off the clients of a pooler");
-            Ok(())
+        let renewed = self.run_in_database(id, &["renew-pooler"], None, DATABASE_ERRAND_MAX).await;
+        renewed.map(drop).map_err(|fault| {
+            let text = "the credentials are new, but clients with the old ones may still be connected; try again";
+            Fault::new(FaultKind::Unavailable, "database.clients_stay", text).with_detail(fault.text)
         })
     }
 
@@ -97,6 +97,24 @@ impl Control {
         next: &Secret<String>,
     ) -> Result<(), Fault> {
         let verifier = password_verifier(next.reveal());
+        match self.set_password_in_session(id, &verifier).await {
+            Ok(()) => Ok(()),
+            Err(fault) => {
+                tracing::debug!(database = %id, %fault, "could not set a password as the superuser");
+                self.set_password_by_login(id, known, (next, &verifier)).await?;
+                // The next one is quicker.
+                self.open_superuser_session(id).await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn set_password_by_login(
+        &self,
+        id: SandboxId,
+        known: Option<&Secret<String>>,
+        (next, verifier): (&Secret<String>, &str),
+    ) -> Result<(), Fault> {
         let change = format!("ALTER ROLE {DATABASE_ROLE} PASSWORD '{verifier}'");
         for password in known.into_iter().chain([next]) {
             let changed = async {
@@ -147,18 +165,12 @@ impl Control {
         Ok(())
     }
 
-    /// Logs in by the pooler and by the server itself, so that a machine is warm when it is sealed.
+    /// Logs in by the pooler and by the server itself, and sets the same password again, so that a
+    /// machine is warm when it is sealed.
     pub(super) async fn rehearse_login(&self, id: SandboxId, password: &Secret<String>) -> Result<(), Fault> {
-        for port in [POOLER_PORT, POSTGRES_PORT] {
-            let mut session = self.log_in_to_database(id, port, password).await.map_err(no_login)?;
-            session.run("SELECT 1").await.map_err(no_login)?;
-            // Clones must not share the random numbers of a session.
-            if port == POSTGRES_PORT {
-                session.run(END_SESSIONS).await.map_err(no_login)?;
-            }
-            session.close().await;
-        }
-        Ok(())
+        self.verify_login(id, password).await?;
+        // Ends the sessions of the pooler too: clones must not share the random numbers of one.
+        self.set_password(id, Some(password), password).await
     }
 }
 

@@ -115,6 +115,7 @@ impl Control {
                 tracing::warn!(%fault, "a machine for databases has no base backup");
             }
         }
+        self.open_superuser_session(golden.sandbox).await;
         if let Err(fault) = self.rehearse_login(golden.sandbox, &golden.password).await {
             tracing::warn!(%fault, "a machine for databases is sealed without a rehearsal");
         }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The tool. `images/postgres-16` installs it.
-const TOOL: &str = "/usr/lib/pandastack/database";
+pub(super) const TOOL: &str = "/usr/lib/pandastack/database";
 /// Bytes of an error message that are kept.
 const COMPLAINT_BYTES_MAX: usize = 500;
 

@@ -13,6 +13,7 @@ mod guest;
 mod machine;
 mod repair;
 mod schema;
+mod superuser;
 
 pub use branch::branch_row;
 pub use care::RunningDrills;
