@@ -1,7 +1,7 @@
 //! The API as the tools see it: one request, one answer. The server answers in its own process, and
 //! the command line sends the request to a server.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -27,6 +27,8 @@ pub struct RestRequest {
     pub path: Vec<String>,
     pub query: Vec<(&'static str, String)>,
     pub body: RestBody,
+    /// Sent instead of the caller's credential, to routes that have credentials of their own.
+    pub token: Option<RestToken>,
     pub timeout: Duration,
     /// Bytes of the answer to skip, and the most bytes to return after them.
     pub skip: u64,
@@ -39,6 +41,23 @@ pub enum RestBody {
     None,
     Json(Value),
     Bytes(Vec<u8>),
+}
+
+/// A token that the API told. It is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RestToken(String);
+
+impl RestToken {
+    /// Returns the token. Call it only where it is sent.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for RestToken {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("RestToken")
+    }
 }
 
 /// The answer to a request.
@@ -58,6 +77,7 @@ impl RestRequest {
             path: path.iter().map(|part| (*part).to_owned()).collect(),
             query: Vec::new(),
             body: RestBody::None,
+            token: None,
             timeout: USUAL_MAX,
             skip: 0,
             take: ANSWER_BYTES_MAX,
@@ -73,6 +93,11 @@ impl RestRequest {
     /// Sets a JSON body.
     pub fn json(self, body: Value) -> Self {
         Self { body: RestBody::Json(body), ..self }
+    }
+
+    /// Sends a token instead of the caller's credential.
+    pub fn bearing(self, token: &str) -> Self {
+        Self { token: Some(RestToken(token.to_owned())), ..self }
     }
 
     /// Sets another time limit.

@@ -22,6 +22,14 @@ pub const FILE_OFFSET_MAX: u64 = 256 * 1024 * 1024;
 /// Largest answer of the API that a tool reads.
 pub const ANSWER_BYTES_MAX: usize = 40 * 1024 * 1024;
 
+/// Rows that a query asks for, and the largest answer to it that is read. Later rows need another
+/// query.
+pub const QUERY_ROWS_MAX: usize = 1000;
+pub const QUERY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Lines of a database's log: default and maximum.
+pub const LOG_LINES_DEFAULT: u64 = 100;
+pub const LOG_LINES_MAX: u64 = 2000;
+
 /// Output of a command that is kept in a file of the sandbox if it is too long for the answer: of
 /// each stream, and the number of files.
 pub const SAVED_OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -31,6 +39,8 @@ pub const SAVED_OUTPUTS_MAX: usize = 20;
 pub const COMMAND_DEFAULT: Duration = Duration::from_secs(60);
 pub const COMMAND_MAX: Duration = Duration::from_secs(300);
 pub const COMMAND_GRACE: Duration = Duration::from_secs(15);
+/// How long the wake of a database, and the transfer of its rows, may take besides the statement.
+pub const QUERY_GRACE: Duration = Duration::from_secs(90);
 /// Longest wait for output of a process.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 /// How long a new database may take.

@@ -25,7 +25,8 @@ use crate::{
 const INSTRUCTIONS: &str = "Sandboxes are Linux machines for your own use, each with its own kernel. Create one with \
                             create_sandbox, work in it with run_command, run_code and the file tools, and delete it \
                             with delete_sandbox. Files and background processes persist between calls. fork_sandbox \
-                            copies a running sandbox, memory included. A tool that fails explains what to do next.";
+                            copies a running sandbox, memory included. create_database makes a PostgreSQL database, \
+                            and query_database runs SQL in it. A tool that fails explains what to do next.";
 
 /// The API that a request uses, as an extension of the request.
 #[derive(Clone)]

@@ -16,7 +16,7 @@ use pandastack_kit::trace::Trace;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tower::ServiceExt;
 
-use crate::api::{Api, BodyWindow, RestAnswer, RestBody, RestRequest};
+use crate::api::{Api, BodyWindow, RestAnswer, RestBody, RestRequest, RestToken};
 
 /// Characters of a path that are not escaped.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -74,6 +74,9 @@ impl LoopbackApi {
         let made = Request::builder().method(request.method).uri(uri).body(body);
         let mut made = made.map_err(|_| "the arguments do not make a valid request".to_owned())?;
         *made.headers_mut() = self.headers.clone();
+        if let Some(token) = &request.token {
+            made.headers_mut().insert(header::AUTHORIZATION, authorization(token)?);
+        }
         if let Some(kind) = kind {
             made.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         }
@@ -100,6 +103,14 @@ impl LoopbackApi {
     }
 }
 
+/// Makes the header of a token.
+fn authorization(token: &RestToken) -> Result<HeaderValue, String> {
+    let value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
+    let mut value = value.map_err(|_| "the API told a token that cannot be sent".to_owned())?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
 #[async_trait]
 impl Api for LoopbackApi {
     async fn call(&self, request: RestRequest) -> Result<RestAnswer, String> {
@@ -108,5 +119,33 @@ impl Api for LoopbackApi {
             Ok(answer) => answer,
             Err(_) => Err(format!("no answer within {} seconds", limit.as_secs())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{http::Uri, routing::any};
+
+    use super::*;
+
+    async fn told(headers: HeaderMap, uri: Uri) -> String {
+        let credentials = headers.get_all(header::AUTHORIZATION).iter();
+        let credentials: Vec<_> = credentials.map(|value| value.to_str().unwrap()).collect();
+        format!("{uri} {}", credentials.join(", "))
+    }
+
+    #[tokio::test]
+    async fn a_token_replaces_the_credential_of_its_request_alone() {
+        let app = Router::new().route("/{*path}", any(told));
+        let from = Request::builder().header(header::AUTHORIZATION, "Bearer pds_1").body(()).unwrap();
+        let api = LoopbackApi::new(app, &from.into_parts().0, &Trace::begin());
+        let request = RestRequest::new("POST", &["databases", "d", "proxy", "v1", "query"]);
+        let said = api.call(request.clone().bearing("pds_pg_1")).await.unwrap().text();
+        assert_eq!(said, "/v1/databases/d/proxy/v1/query Bearer pds_pg_1");
+        let said = api.call(request.clone()).await.unwrap().text();
+        assert_eq!(said, "/v1/databases/d/proxy/v1/query Bearer pds_1");
+        let split = api.call(request.clone().bearing("pds_pg_1\r\nx: y")).await.unwrap_err();
+        assert!(!split.contains("pds_pg_1"), "{split}");
+        assert!(!format!("{:?}", request.bearing("pds_pg_1")).contains("pds_pg_1"));
     }
 }

@@ -6,7 +6,7 @@ use super::{ToolEffect, ToolSpec, Toolset};
 
 /// Lists every tool.
 pub fn all() -> Vec<ToolSpec> {
-    [sandboxes(), commands(), files(), processes(), copies(), platform()].concat()
+    [sandboxes(), commands(), files(), processes(), copies(), databases(), platform()].concat()
 }
 
 /// Starts a description.
@@ -296,16 +296,17 @@ fn copies() -> Vec<ToolSpec> {
     ]
 }
 
-fn platform() -> Vec<ToolSpec> {
+fn databases() -> Vec<ToolSpec> {
     let tool = |name, title, effect| tool(Toolset::Platform, name, title, effect);
     let database = || text("Id of the database, from list_databases");
     let size =
         |usual: &str| json!({"type": "string", "enum": ["1g", "4g", "16g"], "description": format!("Memory; {usual}")});
     vec![
-        tool("list_templates", "List templates", ToolEffect::Reads)
-            .says("Lists the templates that create_sandbox can start from."),
         tool("create_database", "Create a database", ToolEffect::Adds)
-            .says("Creates a PostgreSQL database and waits until it is ready. Returns its connection URL.")
+            .says(
+                "Creates a PostgreSQL database and waits until it is ready. Returns its connection URL. Run SQL in it \
+                 with query_database.",
+            )
             .takes(json!({"label": text("A name of your own"), "size": size("1g by default")}), &[]),
         tool("branch_database", "Branch a database", ToolEffect::Adds)
             .says(
@@ -334,9 +335,55 @@ fn platform() -> Vec<ToolSpec> {
             .says("Shows the backups of a database, the times that it can be cloned at, and whether its archive works.")
             .takes(json!({"database_id": database()}), &["database_id"]),
         tool("list_databases", "List databases", ToolEffect::Reads).says("Lists the databases of this workspace."),
+        tool("get_database", "Show a database", ToolEffect::Reads)
+            .says(
+                "Shows one database: status, size, connection URL with its password for PostgreSQL clients, broker URL \
+                 for SQL over HTTP. Does not wake it.",
+            )
+            .takes(json!({"database_id": database()}), &["database_id"]),
+        query_database(database()),
+        tool("database_logs", "Show the log of a database", ToolEffect::Reads)
+            .says("Returns the last lines of the PostgreSQL log of a running database. Does not wake it.")
+            .takes(
+                json!({
+                    "database_id": database(),
+                    "lines": whole("Lines to return; 100 by default, from 10 to 2000"),
+                }),
+                &["database_id"],
+            ),
         tool("delete_database", "Delete a database", ToolEffect::Removes)
             .says("Deletes a database with all its data. This cannot be undone.")
             .takes(json!({"database_id": database()}), &["database_id"]),
+    ]
+}
+
+fn query_database(database: Value) -> ToolSpec {
+    tool(Toolset::Platform, "query_database", "Run SQL in a database", ToolEffect::Runs)
+        .says(
+            "Runs one SQL statement in a database and returns JSON with columns, rows and their count. A sleeping \
+             database wakes. At most 1000 rows come, and fewer if they are long: a note then tells so. Statements that \
+             change rows return them only with RETURNING.",
+        )
+        .takes(
+            json!({
+                "database_id": database,
+                "sql": text("One statement; $1 is the first of params"),
+                "params": {
+                    "type": "array", "items": {"type": ["string", "number", "boolean", "null"]},
+                    "description": "Values of $1, $2 and so on. PostgreSQL converts text to the type that is needed",
+                },
+                "database": text("Name of a database inside the server; pandastack by default"),
+                "timeout_seconds": whole("Seconds after which the statement is ended; 60 by default, at most 300"),
+            }),
+            &["database_id", "sql"],
+        )
+}
+
+fn platform() -> Vec<ToolSpec> {
+    let tool = |name, title, effect| tool(Toolset::Platform, name, title, effect);
+    vec![
+        tool("list_templates", "List templates", ToolEffect::Reads)
+            .says("Lists the templates that create_sandbox can start from."),
         tool("list_apps", "List apps", ToolEffect::Reads).says("Lists the apps of this workspace."),
         tool("deploy_app", "Deploy an app", ToolEffect::Adds)
             .says("Builds and deploys an app from its Git repository. Returns the deployment, which goes on.")

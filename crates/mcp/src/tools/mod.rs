@@ -4,10 +4,12 @@
 mod code;
 mod commands;
 mod copies;
+mod databases;
 mod files;
 mod list;
 mod platform;
 mod processes;
+mod queries;
 mod sandboxes;
 #[cfg(test)]
 mod tests;
@@ -143,12 +145,15 @@ async fn dispatch(api: &dyn Api, name: &str, given: &Arguments<'_>) -> Result<To
         "fork_tree" => copies::fork_tree(api, given).await,
         "promote_sandbox" => copies::promote(api, given).await,
         "snapshot_sandbox" => copies::snapshot(api, given).await,
-        "create_database" => platform::create_database(api, given).await,
-        "branch_database" => platform::branch_database(api, given).await,
-        "clone_database" => platform::clone_database(api, given).await,
-        "database_backups" => platform::database_backups(api, given).await,
-        "list_databases" => platform::list_databases(api).await,
-        "delete_database" => platform::delete_database(api, given).await,
+        "create_database" => databases::create(api, given).await,
+        "branch_database" => databases::branch(api, given).await,
+        "clone_database" => databases::copy_from_backups(api, given).await,
+        "database_backups" => databases::backups(api, given).await,
+        "list_databases" => databases::list(api).await,
+        "get_database" => databases::get(api, given).await,
+        "query_database" => queries::query(api, given).await,
+        "database_logs" => databases::logs(api, given).await,
+        "delete_database" => databases::delete(api, given).await,
         "list_apps" => platform::list_apps(api).await,
         "deploy_app" => platform::deploy_app(api, given).await,
         "list_templates" => platform::list_templates(api).await,

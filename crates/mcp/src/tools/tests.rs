@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{ToolFilter, Toolset, catalogue, run};
 use crate::{
     api::{Api, RestAnswer, RestBody, RestRequest},
-    limits::{SAVED_OUTPUTS_MAX, TEXT_BYTES_MAX},
+    limits::{QUERY_BYTES_MAX, QUERY_ROWS_MAX, SAVED_OUTPUTS_MAX, TEXT_BYTES_MAX},
     output::{ToolOutput, ToolPart},
 };
 
@@ -146,8 +146,11 @@ fn a_filter_leaves_tools_out() {
         catalogue().iter().filter(|tool| filter.allows(tool)).map(|tool| tool.name).collect()
     };
     let read_only = names(&ToolFilter { read_only: true, sets: vec![] });
-    assert!(read_only.contains(&"read_file") && read_only.contains(&"list_sandboxes"));
-    for changing in ["run_command", "write_file", "delete_sandbox", "fork_sandbox", "preview_url", "stop_process"] {
+    for reading in ["read_file", "list_sandboxes", "get_database", "database_logs"] {
+        assert!(read_only.contains(&reading), "{reading}");
+    }
+    let changing = ["run_command", "write_file", "delete_sandbox", "fork_sandbox", "preview_url", "stop_process"];
+    for changing in changing.into_iter().chain(["query_database", "delete_database"]) {
         assert!(!read_only.contains(&changing), "{changing}");
     }
     assert_eq!(
@@ -292,6 +295,94 @@ async fn copies_of_databases_are_waited_for() {
     let api = StandIn::playing([(200, r#"{"items":[]}"#)]);
     assert!(!api.run("database_backups", json!({"database_id": "d"})).await.failed);
     assert_eq!(api.asked(), ["GET /databases/d/backups"]);
+}
+
+const DATABASE: &str = r#"{"id":"d","status":"hibernated","connection_url":"postgres://x","broker_url":"http://y",
+    "broker_token":"pds_pg_secret","database":"pandastack"}"#;
+
+#[tokio::test]
+async fn a_query_is_sent_with_the_token_of_its_database() {
+    let rows = r#"{"columns":[{"name":"n","type":"INT4"}],"rows":[[7]],"count":1,"duration_ms":2}"#;
+    let api = StandIn::playing([(200, DATABASE), (200, rows)]);
+    let arguments = json!({"database_id": "d", "sql": "SELECT $1::int AS n", "params": [7]});
+    assert_eq!(api.run("query_database", arguments).await, ToolOutput::text(rows));
+    assert_eq!(api.asked(), ["GET /databases/d", "POST /databases/d/proxy/v1/query"]);
+    let sent = json!({"database": "pandastack", "sql": "SELECT $1::int AS n", "params": [7], "timeout_ms": 60_000,
+                      "max_rows": QUERY_ROWS_MAX});
+    assert_eq!(api.body(1), sent);
+    let asked = api.asked.lock().unwrap();
+    assert_eq!(asked[0].token, None, "the caller's own credential reads the token");
+    assert_eq!(asked[1].token.as_ref().map(|token| token.reveal()), Some("pds_pg_secret"));
+    assert_eq!(asked[1].timeout.as_secs(), 150, "the database may have to wake");
+}
+
+#[tokio::test]
+async fn a_query_that_cannot_be_answered_is_explained() {
+    let ask = async |api: &StandIn| {
+        let arguments = json!({"database_id": "d", "sql": "x", "database": "other", "timeout_seconds": 9999});
+        let output = api.run("query_database", arguments).await;
+        assert!(output.failed && !format!("{output:?}").contains("pds_pg_secret"), "{output:?}");
+        text(&output, 0).to_owned()
+    };
+    let wrong = r#"{"error":"syntax error at or near \"x\"","code":"42601"}"#;
+    let api = StandIn::playing([(200, DATABASE), (400, wrong)]);
+    assert_eq!(ask(&api).await, wrong);
+    assert_eq!((&api.body(1)["database"], &api.body(1)["timeout_ms"]), (&json!("other"), &json!(300_000)));
+    let api = StandIn::playing([(200, r#"{"id":"d","status":"failed","error":"the machine died"}"#)]);
+    let said = ask(&api).await;
+    assert!(said.contains("database d is failed (the machine died)") && said.contains("get_database"), "{said}");
+    assert_eq!(api.asked().len(), 1);
+    let huge = format!(r#"{{"columns":[],"rows":[["{}"]]}}"#, "x".repeat(QUERY_BYTES_MAX));
+    let said = ask(&StandIn::playing([(200, DATABASE.to_owned()), (200, huge)])).await;
+    assert!(said.contains("use LIMIT"), "{said}");
+    let said = ask(&StandIn::playing([(200, DATABASE), (200, "nothing")])).await;
+    assert!(said.contains("cannot be read"), "{said}");
+}
+
+#[tokio::test]
+async fn rows_that_do_not_fit_are_left_out() {
+    let ask = async |rows: &[String]| {
+        let (rows, count) = (rows.join(","), rows.len());
+        let columns = r#"[{"name":"n","type":"NUMERIC"},{"name":"t","type":"TEXT"}]"#;
+        let body = format!(r#"{{"columns":{columns},"rows":[{rows}],"count":{count},"duration_ms":2}}"#);
+        let api = StandIn::playing([(200, DATABASE.to_owned()), (200, body)]);
+        api.run("query_database", json!({"database_id": "d", "sql": "x"})).await
+    };
+    // More digits than a float has.
+    let long: Vec<_> = (0..500).map(|at| format!(r#"[12345678901234567890.10,"{at} {}"]"#, "é".repeat(90))).collect();
+    let output = ask(&long).await;
+    let shown: Value = serde_json::from_str(text(&output, 0)).unwrap();
+    let kept = shown["rows"].as_array().unwrap().len();
+    assert!(kept > 100 && (TEXT_BYTES_MAX - 300..=TEXT_BYTES_MAX).contains(&text(&output, 0).len()), "{kept}");
+    assert!(text(&output, 0).contains(&format!("[{}]", long[..kept].join(","))), "{output:?}");
+    assert_eq!(shown["columns"][1]["name"], "t");
+    assert!(text(&output, 1).starts_with(&format!("[{kept} of 500 rows are shown; use LIMIT")), "{output:?}");
+    let short = vec!["[1,null]".to_owned(); QUERY_ROWS_MAX];
+    assert!(text(&ask(&short).await, 1).starts_with("[1000 of 1000 or more rows are shown"));
+    assert_eq!(ask(&short[1..]).await.parts.len(), 1);
+    let value = format!(r#"[1,"start{}end"]"#, "x".repeat(2 * TEXT_BYTES_MAX));
+    let output = ask(&[value]).await;
+    assert!(text(&output, 0).contains("start") && text(&output, 0).contains("end\"]]"), "{output:?}");
+    assert!(text(&output, 0).len() < TEXT_BYTES_MAX + 100 && text(&output, 1).contains("substr"), "{output:?}");
+}
+
+#[tokio::test]
+async fn a_database_is_shown_without_its_token() {
+    let api = StandIn::playing([(200, DATABASE)]);
+    let output = api.run("get_database", json!({"database_id": "d"})).await;
+    let shown: Value = serde_json::from_str(text(&output, 0)).unwrap();
+    let mut expected: Value = serde_json::from_str(DATABASE).unwrap();
+    expected.as_object_mut().unwrap().remove("broker_token");
+    assert_eq!((shown, output.failed), (expected, false));
+    let long = json!({"logs": "LOG:  ready\n".repeat(9999)}).to_string();
+    let api = StandIn::playing([(200, r#"{"logs":"LOG:  ready\n"}"#.to_owned()), (200, long)]);
+    let output = api.run("database_logs", json!({"database_id": "d"})).await;
+    assert_eq!(output, ToolOutput::text(r#"{"logs":"LOG:  ready\n"}"#));
+    let output = api.run("database_logs", json!({"database_id": "d", "lines": 1_u64 << 40})).await;
+    let shown: Value = serde_json::from_str(text(&output, 0)).unwrap();
+    assert!(shown["logs"].as_str().unwrap().contains("bytes omitted") && text(&output, 1).contains("fewer lines"));
+    let asked: Vec<_> = api.asked.lock().unwrap().iter().map(|request| request.query[0].1.clone()).collect();
+    assert_eq!(asked, ["100", "2000"]);
 }
 
 #[tokio::test(start_paused = true)]
