@@ -5,6 +5,7 @@ mod backups;
 mod drivers;
 mod hostile;
 mod kills;
+mod own;
 mod strangers;
 mod wire;
 
@@ -151,6 +152,7 @@ async fn a_database_lives_sleeps_branches_and_ends() {
     strangers::no_route_leads_to_it(&bed, &database, &branch, &stranger).await;
     strangers::its_log_is_its_own(&bed, &database, &branch, &stranger).await;
     drivers::drivers_work_as_they_are(&bed, &database);
+    own::our_own_clients_work(&bed, &database, &stranger).await;
     let renewed = new_credentials_end_the_old_ones(&bed, &database).await;
     strangers::secrets_stay_inside(&bed, &[&database, &branch, &renewed], &receiver).await;
     let published = published_clients_create_one(&bed).await;
@@ -206,11 +208,20 @@ async fn queries_come_by_http(bed: &DatabaseBed, database: &Value) {
     assert_eq!(answer.status().as_u16(), 200);
 }
 
+/// By TLS and by HTTP.
 async fn a_sleeper_wakes_by_the_first_connection(bed: &DatabaseBed, database: &Value) {
     let (id, path) = (database["id"].as_str().unwrap(), path(database));
-    assert_eq!(bed.send(Method::POST, &format!("/v1/sandboxes/{id}/hibernate"), json!({})).await.0, 200);
-    assert_eq!(bed.get(&path).await.1["status"], "hibernated");
+    let sleeps = async || {
+        assert_eq!(bed.send(Method::POST, &format!("/v1/sandboxes/{id}/hibernate"), json!({})).await.0, 200);
+        assert_eq!(bed.get(&path).await.1["status"], "hibernated");
+    };
+    sleeps().await;
     assert_eq!(bed.answer(database, "SELECT count(*) FROM t"), "1000");
+    assert_eq!(bed.get(&path).await.1["status"], "running");
+    sleeps().await;
+    let ask = json!({"database": "pandastack", "sql": "SELECT count(*) FROM t"});
+    let (status, rows) = bed.query(database, ask).await;
+    assert_eq!((status, &rows["rows"]), (200, &json!([[1000]])), "{rows}\n{}", bed.server.said());
     assert_eq!(bed.get(&path).await.1["status"], "running");
 }
 

@@ -63,7 +63,10 @@ impl<'a> DriverBed<'a> {
         let mut command = Command::new("unshare");
         let script = format!("{RELEASE_FOREIGN_VOLUMES}{WITH_HOSTS}");
         command.args(["--mount", "sh", "-c", &script, "sh"]).args(&program.words);
-        command.env("HOSTS", self.hosts.path()).env("DATABASE_CA", &self.bed.authority);
+        command
+            .env("HOSTS", self.hosts.path())
+            .env("DATABASE_CA", &self.bed.authority)
+            .env("KEPT", &self.bed.authority);
         command.env("DATABASE_URL", self.database["connection_url"].as_str().unwrap());
         command.env("PANDASTACK_API", &self.bed.server.url).env("PANDASTACK_API_KEY", &self.bed.server.key);
         // A proxy must not be used for a server on loopback.

@@ -1,9 +1,11 @@
 //! What another tenant can reach of a database: no route, no port, no log of another machine. And
 //! where its secrets must not be.
 
-use std::fs;
+use std::{fs, net::Ipv4Addr, path::Path};
 
-use pandastack_testbed::{PATIENCE, wait_for};
+use pandastack_host::net::{GATEWAY, GUEST};
+use pandastack_sys::netns::Netns;
+use pandastack_testbed::{PATIENCE, outside::ip, wait_for};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -15,6 +17,18 @@ const DOCUMENT: &str = include_str!("../../../docs/openapi.json");
 const ARCHIVE: &str = "http://172.16.0.1:7071";
 /// Start of what PostgreSQL stores of a password.
 const VERIFIER: &str = "SCRAM-SHA-256$";
+/// Where PostgreSQL and its pooler listen in a machine.
+const PORTS: [u16; 2] = [5432, 6432];
+/// Connects to all places at once, and prints those that answer. The first one is its own.
+const CONNECT: &str = "import socket,sys,threading
+own=socket.create_server(('127.0.0.1',0))
+def call(host,port):
+  try: socket.create_connection((host,int(port)),5); print('open',host,flush=True)
+  except OSError: pass
+places=['127.0.0.1:%d' % own.getsockname()[1]]+sys.argv[1:]
+calls=[threading.Thread(target=call,args=place.split(':')) for place in places]
+[c.start() for c in calls]
+[c.join() for c in calls]";
 
 /// Another organisation with a key of its own.
 pub async fn other_tenant(bed: &DatabaseBed) -> String {
@@ -73,7 +87,7 @@ pub async fn no_route_leads_to_it(bed: &DatabaseBed, database: &Value, branch: &
     assert!(tried > 70, "only {tried} routes were tried");
     assert_eq!(bed.ask(Method::GET, "/v1/databases", stranger, json!({})).await.1["count"], 0);
     // By the name of a preview.
-    for port in [5432, 6432] {
+    for port in PORTS {
         let request = bed.http.get(&bed.server.url).header("host", format!("{port}-{id}.localhost"));
         let status = request.bearer_auth(stranger).send().await.unwrap().status().as_u16();
         assert!((401..=404).contains(&status), "port {port}: {status}");
@@ -82,7 +96,7 @@ pub async fn no_route_leads_to_it(bed: &DatabaseBed, database: &Value, branch: &
 }
 
 /// The log of a database is read by its own machine only: a branch does not get that of its source,
-/// and a plain sandbox finds nobody at that port.
+/// and a plain sandbox finds nobody at that port. Neither of them reaches the database by network.
 pub async fn its_log_is_its_own(bed: &DatabaseBed, database: &Value, branch: &Value, stranger: &str) {
     // Beyond what the branch has a log of.
     let switch = "/usr/lib/postgresql/16/bin/psql -X -A -t -q -h /run/postgresql -U postgres -c 'CREATE TABLE IF NOT EXISTS logged ()' \
@@ -111,12 +125,42 @@ pub async fn its_log_is_its_own(bed: &DatabaseBed, database: &Value, branch: &Va
 
     let plain = made(bed, stranger, "/v1/sandboxes", json!({"template": "mini"})).await;
     let sandbox = format!("/v1/sandboxes/{}", plain["id"].as_str().unwrap());
-    let probe = "import socket\ntry: socket.create_connection(('172.16.0.1', 7071), 5); print('open')\n\
-                 except OSError: print('closed')";
-    let ask = json!({"argv": ["python3", "-c", probe]});
-    let (status, done) = bed.ask(Method::POST, &format!("{sandbox}/exec"), stranger, ask).await;
-    assert_eq!((status, &done["stdout"]), (200, &json!("closed\n")), "{done}");
+    let mut places = places_of(bed, database).await;
+    let by_branch: Vec<String> = places.iter().map(|place| connect_time(place)).collect();
+    let seconds = said_in(bed, branch, &format!("{}{}", connect_time("127.0.0.1:5432"), by_branch.concat())).await;
+    let seconds: Vec<f64> = seconds.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(seconds.len() == places.len() + 1 && seconds[0] > 0.0, "the probe itself works: {seconds:?}");
+    assert!(seconds[1..].iter().all(|seconds| *seconds == 0.0), "{places:?} from a branch: {seconds:?}");
+    // Every machine has this address, so a stranger finds itself there.
+    places.extend(PORTS.map(|port| format!("{GUEST}:{port}")));
+    places.extend([format!("{GATEWAY}:7071")]);
+    let argv: Vec<&str> = ["python3", "-c", CONNECT].into_iter().chain(places.iter().map(String::as_str)).collect();
+    let (status, done) = bed.ask(Method::POST, &format!("{sandbox}/exec"), stranger, json!({"argv": argv})).await;
+    assert_eq!((status, &done["stdout"]), (200, &json!("open 127.0.0.1\n")), "{places:?}: {done}");
     assert_eq!(bed.ask(Method::DELETE, &sandbox, stranger, json!({})).await.0, 204);
+}
+
+/// Every address outside of the machine that could lead to a database: those of its network
+/// namespace and of the host's end of it. Its ports answer inside of the namespace.
+async fn places_of(bed: &DatabaseBed, database: &Value) -> Vec<String> {
+    let pid = crate::server::machine_of(&bed.data_dir, database["id"].as_str().unwrap()).await;
+    let netns = Netns::open(Path::new(&format!("/proc/{pid}/ns/net"))).unwrap();
+    for port in PORTS {
+        netns.connect((GUEST, port).into(), PATIENCE).expect("the database listens");
+    }
+    let look = || (ip(&["-4", "-o", "addr", "show", "dev", "up0"], ""), ip(&["-4", "route", "show", "default"], ""));
+    let (own, route) = netns.run(look).unwrap();
+    let after = |text: &str, word: &str| -> Ipv4Addr {
+        let address = text.split_whitespace().skip_while(|found| *found != word).nth(1).unwrap();
+        address.split('/').next().unwrap().parse().unwrap()
+    };
+    let addresses = [after(&own.unwrap(), "inet"), after(&route.unwrap(), "via")];
+    addresses.iter().flat_map(|address| PORTS.map(|port| format!("{address}:{port}"))).collect()
+}
+
+/// A command that prints how many seconds a connection took, and 0 if there was none.
+fn connect_time(place: &str) -> String {
+    format!("curl -s -m 2 -o /dev/null -w '%{{time_connect}}\\n' http://{place}/; true; ")
 }
 
 /// Runs a command in the machine of a database. It must succeed.
