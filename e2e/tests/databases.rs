@@ -10,6 +10,7 @@ mod strangers;
 mod wire;
 
 use std::{
+    io::{BufRead, BufReader, Write},
     path::PathBuf,
     process::{Command, Output, Stdio},
     time::Duration,
@@ -228,6 +229,7 @@ async fn a_sleeper_wakes_by_the_first_connection(bed: &DatabaseBed, database: &V
 /// A branch has the data of one moment, credentials of its own and a warm cache.
 async fn a_branch_goes_its_own_way(bed: &DatabaseBed, database: &Value) -> Value {
     bed.answer(database, "SELECT count(*) FROM t");
+    let open = OpenTransaction::begin(bed, database, "INSERT INTO t VALUES (7000)");
     let branches = format!("{}/branches", path(database));
     let (status, branch) = bed.send(Method::POST, &branches, json!({"label": "try"})).await;
     assert_eq!((status, &branch["branched_from"]), (202, &database["id"]), "{branch}");
@@ -239,9 +241,42 @@ async fn a_branch_goes_its_own_way(bed: &DatabaseBed, database: &Value) -> Value
     bed.answer(database, "INSERT INTO t VALUES (5000)");
     assert_eq!(bed.answer(&branch, "SELECT count(*), max(n) FROM t"), "10|10");
     assert_eq!(bed.answer(database, "SELECT count(*), max(n) FROM t"), "1001|5000");
+    open.commit();
+    assert_eq!(bed.answer(database, "DELETE FROM t WHERE n = 7000 RETURNING n"), "7000");
     let crossed = with(&branch, "password", database["password"].as_str().unwrap());
     assert!(bed.refusal(&crossed, "SELECT 1").contains("authentication failed"));
     branch
+}
+
+/// A client of the source with a transaction that is open while a branch is made.
+struct OpenTransaction {
+    psql: std::process::Child,
+    printed: BufReader<std::process::ChildStdout>,
+}
+
+impl OpenTransaction {
+    fn begin(bed: &DatabaseBed, database: &Value, statement: &str) -> Self {
+        let mut psql = bed.psql_command(database, "options=-cpandastack.session=on", &format!("BEGIN; {statement}"));
+        let psql = psql.args(["-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut psql = psql.spawn().unwrap();
+        let printed = BufReader::new(psql.stdout.take().unwrap());
+        let mut open = Self { psql, printed };
+        assert_eq!(open.run("\\echo open"), "open\n");
+        open
+    }
+
+    fn run(&mut self, command: &str) -> String {
+        writeln!(self.psql.stdin.as_mut().unwrap(), "{command}").unwrap();
+        let mut line = String::new();
+        self.printed.read_line(&mut line).unwrap();
+        line
+    }
+
+    fn commit(mut self) {
+        assert_eq!(self.run("COMMIT; SELECT 'committed';"), "committed\n");
+        drop(self.psql.stdin.take());
+        assert!(self.psql.wait().unwrap().success());
+    }
 }
 
 async fn its_owner_looks_at_it(bed: &DatabaseBed, database: &Value) {

@@ -32,7 +32,11 @@ async fn a_database_survives_its_machine_and_is_cloned() {
     assert_eq!(bed.answer_again(&database, "SELECT count(*) FROM t").await, "500");
 
     bed.answer(&database, "INSERT INTO t SELECT generate_series(501, 600)");
+    // At once: what it archives before it sleeps is all that a clone has.
+    let hibernate = format!("/v1/sandboxes/{}/hibernate", text(&database, "id"));
+    assert_eq!(bed.send(Method::POST, &hibernate, json!({})).await.0, 200);
     let clone = bed.cloned(&database, json!({})).await;
+    assert_eq!(bed.get(&path(&database)).await.1["status"], "hibernated", "a clone does not wake its source");
     assert_eq!((&clone["cloned_from"], &clone["label"]), (&database["id"], &json!("orders (clone)")), "{clone}");
     assert_eq!(bed.answer(&clone, "SELECT count(*), max(n) FROM t"), "600|600");
     assert!(bed.refusal(&with(&clone, "password", text(&database, "password")), "SELECT 1").contains("failed"));
