@@ -75,7 +75,7 @@ impl StoppedThread {
             }
             let stopped = Self { pid, registers: registers(pid)?, signals };
             if stopped.is_behind_call()? {
-                // Refused here, where nothing has changed yet, or not at all.
+                // Tried while nothing has changed yet: some kernels and servers may not do this.
                 trace(libc::PTRACE_SETOPTIONS, pid, libc::PTRACE_O_SUSPEND_SECCOMP as usize)?;
                 trace(libc::PTRACE_SETOPTIONS, pid, 0)?;
                 return Ok(stopped);
@@ -181,8 +181,8 @@ fn as_it_continues(mut registers: libc::user_regs_struct) -> libc::user_regs_str
     registers
 }
 
-/// Waits until a traced thread has stopped. Never takes the exit status of a process. Without a
-/// limit for a thread whose registers must be put back.
+/// Waits until a traced thread has stopped. Never takes the exit status of a process. `None` waits
+/// without a limit: for a thread whose registers must be put back.
 fn wait_for_stop(pid: i32, limit: Option<Duration>) -> io::Result<Stop> {
     let begun = Instant::now();
     while limit.is_none_or(|limit| begun.elapsed() <= limit) {

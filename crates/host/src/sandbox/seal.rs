@@ -177,7 +177,7 @@ async fn draft_and_take(
         (AfterSeal::GoOn, _) | (AfterSeal::StayPaused, Err(_)) => go_on(&*living.machine).await,
     };
     let CapturedState { held, read, link } = taken?;
-    // What was copied ahead was changed too.
+    // `read` lacks the pages that were copied before the pause.
     let own = read.max(used.changed);
     pause?;
     let pause = started.elapsed();
@@ -349,7 +349,7 @@ async fn copy_again(
     Ok(context.scope.block("copy memory again", again).await?)
 }
 
-/// What a copy has already is changed too, so this writes over it.
+/// Falls back to all changed pages. Those that the copy has already are among them.
 fn all_changed(error: io::Error) -> MemoryPart {
     tracing::debug!(%error, "all changed memory is copied");
     MemoryPart::Changed
