@@ -365,14 +365,14 @@ impl Archive {
         let mut histories = Vec::new();
         for (name, stored) in &wal {
             if let WalName::History(timeline) = name {
-                let text = match self.fetch_wal(&shelf.id, *name, *stored).await {
-                    Err(ArchiveStoreError::Damaged { key }) => {
-                        tracing::warn!(key, "the history of a timeline is damaged");
+                let text = match self.fetch_history(&shelf.id, *name, *stored).await {
+                    Err(ArchiveStoreError::Damaged { key, cause }) => {
+                        tracing::warn!(key, %cause, "the history of a timeline is damaged");
                         continue;
                     }
                     other => other?,
                 };
-                histories.extend(TimelineHistory::parse(&String::from_utf8_lossy(&text)).map(|h| (*timeline, h)));
+                histories.extend(TimelineHistory::parse(&text).map(|h| (*timeline, h)));
             }
         }
         let mut bases = Vec::new();

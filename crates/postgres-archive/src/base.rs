@@ -12,17 +12,16 @@ use std::{
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use object_store::GetResultPayload;
-use tokio::{io::AsyncReadExt, sync::mpsc};
+use tokio::sync::mpsc;
 use tokio_util::io::ReaderStream;
 
 use crate::{
     Archive, ArchiveRead, ArchiveStoreError, BaseBackup, NameError, ReadError,
     archive::{add, chain, seconds},
-    limits::{BASE_BYTES_MAX, BASE_RECEIVE_MAX, BASE_TRIES, PART_BYTES, RETRY_MIN, STORE_REQUEST_MAX},
+    limits::{BASE_BYTES_MAX, BASE_RECEIVE_MAX, BASE_TRIES, PART_BYTES, RETRY_MIN},
     name::BaseName,
     shelf::{BaseNote, Shelf},
     spool::Draft,
-    store::within,
     verify::{BackupRange, VerifyError, verify},
 };
 
@@ -193,25 +192,8 @@ impl Archive {
     ) -> Result<(), ArchiveStoreError> {
         self.put_note(&shelf.id, name, note).await?;
         let key = self.inner.objects.key(&shelf.id, "base", name.as_str());
-        let unreadable = |error: io::Error| ArchiveStoreError::Settings(format!("read the received backup: {error}"));
-        let mut file = tokio::fs::File::open(draft.path()).await.map_err(unreadable)?;
-        let mut upload = self.inner.objects.begin(&key).await?;
-        loop {
-            let mut part = Vec::with_capacity(PART_BYTES);
-            (&mut file).take(PART_BYTES as u64).read_to_end(&mut part).await.map_err(unreadable)?;
-            if part.is_empty() {
-                break;
-            }
-            let sent = within("upload a part of", &key, STORE_REQUEST_MAX, upload.put_part(part.into())).await;
-            let removed = shelf.facts().is_removed();
-            if sent.is_err() || removed {
-                // The store forgets unfinished uploads by itself, later.
-                let _ = within("abort", &key, STORE_REQUEST_MAX, upload.abort()).await;
-                sent?;
-                return Err(ArchiveStoreError::Settings("the archive was removed".into()));
-            }
-        }
-        within("finish", &key, STORE_REQUEST_MAX, upload.complete()).await.map(drop)
+        let file = File::open(draft.path()).map_err(ArchiveStoreError::Disk)?;
+        self.inner.objects.put_file(&key, file, || shelf.facts().is_removed()).await
     }
 
     async fn put_note(&self, id: &str, name: &BaseName, note: &BaseNote) -> Result<(), ArchiveStoreError> {

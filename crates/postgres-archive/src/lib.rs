@@ -8,6 +8,7 @@ mod connection;
 mod health;
 pub mod limits;
 mod name;
+mod packing;
 mod prune;
 mod relay;
 mod s3;

@@ -37,7 +37,7 @@ pub const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(60);
 pub const ANSWER_BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 /// How long the directory may take to say who calls.
 pub const DIRECTORY_MAX: Duration = Duration::from_secs(10);
-/// Databases whose log is uploaded at once. Each holds about two segments in memory.
+/// Databases whose log is uploaded at once. Each holds a part of a file in memory.
 pub const UPLOADS_AT_ONCE_MAX: usize = 2;
 /// How often the spool is swept, and the waiting time after a failed upload: doubled each time.
 pub const SWEEP: Duration = Duration::from_secs(10);
@@ -46,8 +46,9 @@ pub const RETRY_MAX: Duration = Duration::from_secs(60);
 /// How long one request to the store may take: a small object, a list, a part of a base backup.
 pub const STORE_REQUEST_MAX: Duration = Duration::from_secs(60);
 pub const STORE_LIST_MAX: Duration = Duration::from_secs(180);
-/// Size of one part of a base backup's upload. The store takes at most 10,000 parts.
-pub const PART_BYTES: usize = 16 * 1024 * 1024;
+/// Size of one part of an upload, which is in memory. The store takes at most 10,000 parts, of 5 MiB
+/// or more.
+pub const PART_BYTES: usize = 8 * 1024 * 1024;
 /// How often a base backup is tried to be stored before it is refused.
 pub const BASE_TRIES: u32 = 4;
 /// Age of the oldest file in the spool from which the archive is behind.

@@ -192,6 +192,11 @@ impl Spool {
         Ok((Draft(path), file))
     }
 
+    /// Makes a file without a name, which is gone when it is closed. Blocks for a moment.
+    pub fn unnamed(&self) -> io::Result<File> {
+        tempfile::tempfile_in(&self.folder)
+    }
+
     /// Gives a finished file its place. When this returns, it survives a crash. Blocks.
     pub fn keep(&self, id: &str, name: WalName, draft: &Draft, written: SystemTime) -> io::Result<()> {
         let file = File::options().write(true).open(draft.path())?;

@@ -1,16 +1,18 @@
 //! The object store behind the archive: a folder or S3. Owns the names of objects and the time
 //! limit of every request; decides nothing about what is kept.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{fs::File, io, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream::BoxStream};
 use object_store::{
-    GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload, local::LocalFileSystem, path::Path,
+    GetResult, GetResultPayload, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload, local::LocalFileSystem,
+    path::Path,
 };
+use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 use crate::{
-    limits::{STORE_LIST_MAX, STORE_REQUEST_MAX},
+    limits::{PART_BYTES, STORE_LIST_MAX, STORE_REQUEST_MAX},
     s3::{self, S3Settings},
 };
 
@@ -40,8 +42,16 @@ pub enum ArchiveStoreError {
     Open(#[source] object_store::Error),
     #[error("open the store: {0}")]
     Settings(String),
-    #[error("object {key:?} is damaged")]
-    Damaged { key: String },
+    #[error("read object {key:?}")]
+    Damaged {
+        key: String,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("use the disk of the archive")]
+    Disk(#[source] io::Error),
+    #[error("the archive was removed")]
+    Removed,
 }
 
 impl ArchiveStoreError {
@@ -105,10 +115,64 @@ impl Objects {
     /// Reads a whole object of a limited size.
     pub async fn read(&self, key: &Path, bytes_max: u64) -> Result<Bytes, ArchiveStoreError> {
         let found = self.get(key).await?;
-        if found.meta.size > bytes_max {
-            return Err(ArchiveStoreError::Damaged { key: key.to_string() });
-        }
+        check_size(key, &found, bytes_max)?;
         within("read", key, STORE_REQUEST_MAX, found.bytes()).await
+    }
+
+    /// Reads a whole object of a limited size to the disk: into the given file, unless the store
+    /// has a file of its own. The file that is returned is at its beginning.
+    pub async fn read_file(&self, key: &Path, room: File, bytes_max: u64) -> Result<File, ArchiveStoreError> {
+        let found = self.get(key).await?;
+        check_size(key, &found, bytes_max)?;
+        let mut pieces = match found.payload {
+            GetResultPayload::File(file, _) => return Ok(file),
+            GetResultPayload::Stream(pieces) => pieces,
+        };
+        let mut room = tokio::fs::File::from_std(room);
+        let copying = async {
+            while let Some(piece) = pieces.next().await {
+                let piece = piece.map_err(|cause| request("read", key, cause))?;
+                room.write_all(&piece).await.map_err(ArchiveStoreError::Disk)?;
+            }
+            room.rewind().await.map_err(ArchiveStoreError::Disk)
+        };
+        let late = |_| slow("read", key, STORE_REQUEST_MAX);
+        tokio::time::timeout(STORE_REQUEST_MAX, copying).await.map_err(late)??;
+        Ok(room.into_std().await)
+    }
+
+    /// Writes a whole file, in parts if it is large. Asks between them whether the archive was
+    /// removed meanwhile.
+    pub async fn put_file(
+        &self,
+        key: &Path,
+        file: File,
+        is_removed: impl Fn() -> bool,
+    ) -> Result<(), ArchiveStoreError> {
+        let mut file = tokio::fs::File::from_std(file);
+        let first = next_part(&mut file).await?;
+        if first.len() < PART_BYTES {
+            return self.put(key, first.into()).await;
+        }
+        let mut upload = within("begin", key, STORE_REQUEST_MAX, self.store.put_multipart(key)).await?;
+        let mut part = first;
+        while !part.is_empty() {
+            let sent = within("upload a part of", key, STORE_REQUEST_MAX, upload.put_part(part.into())).await;
+            let next = match sent {
+                Ok(()) if is_removed() => Err(ArchiveStoreError::Removed),
+                Ok(()) => next_part(&mut file).await,
+                Err(error) => Err(error),
+            };
+            match next {
+                Ok(next) => part = next,
+                Err(error) => {
+                    // The store forgets unfinished uploads by itself, later.
+                    let _ = within("abort", key, STORE_REQUEST_MAX, upload.abort()).await;
+                    return Err(error);
+                }
+            }
+        }
+        within("finish", key, STORE_REQUEST_MAX, upload.complete()).await.map(drop)
     }
 
     pub async fn delete(&self, key: &Path) -> Result<(), ArchiveStoreError> {
@@ -162,10 +226,21 @@ impl Objects {
         };
         within("list", &offset, STORE_LIST_MAX, finding).await
     }
+}
 
-    pub async fn begin(&self, key: &Path) -> Result<Box<dyn object_store::MultipartUpload>, ArchiveStoreError> {
-        within("begin", key, STORE_REQUEST_MAX, self.store.put_multipart(key)).await
+/// Reads the next part of a file. An empty one is its end.
+async fn next_part(file: &mut tokio::fs::File) -> Result<Vec<u8>, ArchiveStoreError> {
+    let mut part = Vec::new();
+    file.take(PART_BYTES as u64).read_to_end(&mut part).await.map_err(ArchiveStoreError::Disk)?;
+    Ok(part)
+}
+
+fn check_size(key: &Path, found: &GetResult, bytes_max: u64) -> Result<(), ArchiveStoreError> {
+    if found.meta.size <= bytes_max {
+        return Ok(());
     }
+    let cause = io::Error::other(format!("it has more than {bytes_max} bytes"));
+    Err(ArchiveStoreError::Damaged { key: key.to_string(), cause })
 }
 
 /// Gives a request to the store its time limit.
@@ -177,9 +252,17 @@ pub(crate) async fn within<T>(
 ) -> Result<T, ArchiveStoreError> {
     match tokio::time::timeout(limit, work).await {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(cause)) => Err(ArchiveStoreError::Request { what, key: key.to_string(), cause }),
-        Err(_) => Err(ArchiveStoreError::Slow { what, key: key.to_string(), limit }),
+        Ok(Err(cause)) => Err(request(what, key, cause)),
+        Err(_) => Err(slow(what, key, limit)),
     }
+}
+
+fn request(what: &'static str, key: &Path, cause: object_store::Error) -> ArchiveStoreError {
+    ArchiveStoreError::Request { what, key: key.to_string(), cause }
+}
+
+fn slow(what: &'static str, key: &Path, limit: Duration) -> ArchiveStoreError {
+    ArchiveStoreError::Slow { what, key: key.to_string(), limit }
 }
 
 trait Deleted {

@@ -1,7 +1,7 @@
 //! Brings what waits in the spool to the store: in order for each database, several databases at
 //! once. A file leaves the spool only after the store has it.
 
-use std::{io, sync::Arc, time::SystemTime};
+use std::{fs::File, io, sync::Arc, time::SystemTime};
 
 use tokio::time::Instant;
 
@@ -10,9 +10,9 @@ use crate::{
     archive::{add, chain},
     limits::{RETRY_MAX, RETRY_MIN, SWEEP},
     name::WalName,
-    shelf::{Shelf, WalDigest},
+    packing::{digest, pack},
+    shelf::{Shelf, StoredWal},
     spool::WaitingWal,
-    wal::pack,
 };
 
 /// Why an upload did not succeed.
@@ -138,11 +138,13 @@ impl Archive {
         }
         let path = self.inner.spool.path(&shelf.id, name);
         let known = shelf.facts().stored.get(&name).copied();
+        let spool = self.inner.spool.clone();
         let packing = move || {
-            let content = std::fs::read(path)?;
-            let digest = WalDigest::of(&blake3::hash(&content));
+            let mut content = File::open(path)?;
+            let digest = digest(&mut content)?;
             // What the store has already is not packed again.
-            Ok(if known.is_some() { (digest, None) } else { (digest, Some(pack(&content, digest, file.written))) })
+            let packed = if known.is_some() { None } else { Some(pack(content, spool.unnamed()?, digest)?) };
+            Ok((digest, packed))
         };
         let (digest, packed) = self.block(packing).await.map_err(in_spool)?;
         let (spool, id) = (self.inner.spool.clone(), shelf.id.clone());
@@ -154,9 +156,10 @@ impl Archive {
             facts.conflict = Some(format!("{name} is in the store with other content"));
             return Ok(());
         }
-        if let Some((stored, packed)) = packed {
+        if let Some((form, packed)) = packed {
+            let stored = StoredWal { written: file.written, digest, form };
             let key = self.inner.objects.key(&shelf.id, "wal", &stored.object(name));
-            self.inner.objects.put(&key, packed.into()).await?;
+            self.inner.objects.put_file(&key, packed, || shelf.facts().is_removed()).await?;
             shelf.facts().stored.insert(name, stored);
         }
         self.block(move || spool.forget(&id, name, file.bytes)).await.map_err(in_spool)?;

@@ -1,25 +1,28 @@
-//! Files of the write-ahead log: taking one into the spool, reading one from the spool or the
-//! store, and the form that they have in the store.
+//! Files of the write-ahead log: taking one into the spool, and reading one from the spool or the
+//! store.
 
-use std::{io, sync::Arc, time::SystemTime};
-
-use bytes::Bytes;
-use futures_util::StreamExt;
-use ruzstd::{
-    decoding::StreamingDecoder,
-    encoding::{CompressionLevel, compress_to_vec},
+use std::{
+    fs::File,
+    io::{self, Seek},
+    sync::Arc,
+    time::SystemTime,
 };
+
+use futures_util::StreamExt;
+use tokio_util::io::ReaderStream;
 
 use crate::{
     Archive, ArchiveRead, ArchiveStoreError, NameError,
     archive::{add, chain},
-    limits::{HISTORIES_MAX, HISTORY_LINES_MAX, WAL_BYTES_MAX},
+    limits::{HISTORIES_MAX, HISTORY_BYTES_MAX, HISTORY_LINES_MAX, WAL_BYTES_MAX},
     name::WalName,
-    shelf::{Shelf, SpoolRoom, StoredForm, StoredWal, WalDigest},
+    packing::{digest, unpack},
+    shelf::{Shelf, SpoolRoom, StoredWal, WalDigest},
     spool::{Draft, Share, WaitingWal},
     timeline::TimelineHistory,
 };
 
+/// Pieces in which a file is sent.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Why an object cannot be read.
@@ -125,26 +128,27 @@ impl Archive {
 
     async fn digest_in_spool(&self, id: &str, name: WalName) -> io::Result<WalDigest> {
         let path = self.inner.spool.path(id, name);
-        self.block(move || Ok(WalDigest::of(&blake3::hash(&std::fs::read(path)?)))).await
+        self.block(move || digest(File::open(path)?)).await
     }
 
-    /// Opens a file of the log, wherever it is.
+    /// Opens a file of the log, wherever it is. It is whole and checked before its first byte is read.
     pub async fn open_wal(&self, id: &str, name: &str) -> Result<ArchiveRead, ReadError> {
         let (shelf, name) = (self.shelf(id)?, name.parse::<WalName>()?);
-        let content = self.read_wal(&shelf, name).await?;
-        let bytes = content.len() as u64;
-        // In small pieces: each is copied for the connection, and the whole goes with the last one.
-        let pieces = futures_util::stream::unfold(content, |mut rest| async {
-            let piece = rest.split_to(rest.len().min(PIECE_BYTES));
-            (!piece.is_empty()).then_some((Ok(piece), rest))
-        });
-        Ok(ArchiveRead { bytes, stream: pieces.boxed() })
+        let (file, bytes) = self.find_file(&shelf, name).await?;
+        let stream = ReaderStream::with_capacity(tokio::fs::File::from_std(file), PIECE_BYTES);
+        Ok(ArchiveRead { bytes, stream: stream.boxed() })
     }
 
-    pub(crate) async fn read_wal(&self, shelf: &Arc<Shelf>, name: WalName) -> Result<Bytes, ReadError> {
+    async fn find_file(&self, shelf: &Arc<Shelf>, name: WalName) -> Result<(File, u64), ReadError> {
         let unavailable = |reason: String| ReadError::Unavailable { reason };
-        match tokio::fs::read(self.inner.spool.path(&shelf.id, name)).await {
-            Ok(content) => return Ok(content.into()),
+        let path = self.inner.spool.path(&shelf.id, name);
+        let opening = move || {
+            let file = File::open(path)?;
+            let bytes = file.metadata()?.len();
+            Ok((file, bytes))
+        };
+        match self.block(opening).await {
+            Ok(found) => return Ok(found),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(unavailable(error.to_string())),
         }
@@ -167,17 +171,41 @@ impl Archive {
         Ok(Some(stored))
     }
 
-    /// Reads a file from the store. One that is not as it was written counts as unreadable.
-    pub(crate) async fn fetch_wal(
+    /// Brings a file from the store to the disk. One that is not as it was written is an error.
+    async fn fetch_wal(&self, id: &str, name: WalName, stored: StoredWal) -> Result<(File, u64), ArchiveStoreError> {
+        let spool = self.inner.spool.clone();
+        let making = move || match spool.has_room()? {
+            true => Ok((spool.unnamed()?, spool.unnamed()?)),
+            false => Err(io::ErrorKind::StorageFull.into()),
+        };
+        let (packed, content) = self.block(making).await.map_err(ArchiveStoreError::Disk)?;
+        let key = self.inner.objects.key(id, "wal", &stored.object(name));
+        let packed = self.inner.objects.read_file(&key, packed, WAL_BYTES_MAX).await?;
+        let unpacking = move || {
+            let bytes = unpack(packed, stored.form, stored.digest, &content)?;
+            (&content).rewind()?;
+            Ok((content, bytes))
+        };
+        let damaged = |cause| ArchiveStoreError::Damaged { key: key.to_string(), cause };
+        self.block(unpacking).await.map_err(damaged)
+    }
+
+    /// Reads the history of a timeline from the store.
+    pub(crate) async fn fetch_history(
         &self,
         id: &str,
         name: WalName,
         stored: StoredWal,
-    ) -> Result<Bytes, ArchiveStoreError> {
+    ) -> Result<String, ArchiveStoreError> {
         let key = self.inner.objects.key(id, "wal", &stored.object(name));
-        let packed = self.inner.objects.read(&key, WAL_BYTES_MAX + WAL_BYTES_MAX / 8).await?;
-        let damaged = |_| ArchiveStoreError::Damaged { key: key.to_string() };
-        self.block(move || unpack(&packed, stored)).await.map_err(damaged)
+        let packed = self.inner.objects.read(&key, HISTORY_BYTES_MAX).await?;
+        let unpacking = move || {
+            let mut text = Vec::new();
+            unpack(packed.as_ref(), stored.form, stored.digest, &mut text)?;
+            Ok(String::from_utf8_lossy(&text).into_owned())
+        };
+        let damaged = |cause| ArchiveStoreError::Damaged { key: key.to_string(), cause };
+        self.block(unpacking).await.map_err(damaged)
     }
 
     /// Runs blocking work that ends even if the caller does not wait.
@@ -186,48 +214,5 @@ impl Archive {
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         self.inner.scope.block("archive files", work).await.map_err(io::Error::other)?
-    }
-}
-
-/// Makes the form for the store. What does not unpack to the same bytes is stored as it is.
-pub(crate) fn pack(content: &[u8], digest: WalDigest, written: SystemTime) -> (StoredWal, Vec<u8>) {
-    let stored = StoredWal { written, digest, form: StoredForm::Zstd };
-    let packed = std::panic::catch_unwind(|| compress_to_vec(content, CompressionLevel::Fastest));
-    match packed {
-        Ok(packed) if packed.len() < content.len() && unpack(&packed, stored).is_ok() => (stored, packed),
-        _ => (StoredWal { form: StoredForm::Raw, ..stored }, content.to_vec()),
-    }
-}
-
-fn unpack(packed: &[u8], stored: StoredWal) -> io::Result<Bytes> {
-    let content = match stored.form {
-        StoredForm::Raw => packed.to_vec(),
-        StoredForm::Zstd => {
-            let mut content = Vec::new();
-            let decoder = StreamingDecoder::new(packed).map_err(|error| io::Error::other(error.to_string()))?;
-            io::copy(&mut io::Read::take(decoder, WAL_BYTES_MAX + 1), &mut content)?;
-            content
-        }
-    };
-    if WalDigest::of(&blake3::hash(&content)) != stored.digest {
-        return Err(io::Error::other("the content has another digest"));
-    }
-    Ok(content.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packing_is_undone_exactly() {
-        let noise: Vec<u8> =
-            (0..300_000u32).flat_map(|i| blake3::hash(&i.to_le_bytes()).as_bytes()[..8].to_vec()).collect();
-        for content in [Vec::new(), vec![0; 16 << 20], noise, b"1\t0/2000000\tx\n".to_vec()] {
-            let digest = WalDigest::of(&blake3::hash(&content));
-            let (stored, packed) = pack(&content, digest, SystemTime::UNIX_EPOCH);
-            assert_eq!(unpack(&packed, stored).unwrap(), content);
-            assert!(packed.len() <= content.len());
-        }
     }
 }
