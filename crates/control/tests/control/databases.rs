@@ -15,15 +15,17 @@ use crate::rig::{OTHER_KEY, Rig, answer, wait_for};
 
 /// The verbs that the tool in the guests was called with. `failing` fails, and `held` does not end.
 #[derive(Clone, Default)]
-struct PlayedTool {
+pub struct PlayedTool {
     verbs: Arc<Mutex<Vec<String>>>,
-    failing: Arc<Mutex<Option<&'static str>>>,
+    pub failing: Arc<Mutex<Option<&'static str>>>,
+    /// What `health` prints.
+    pub health: Arc<Mutex<&'static str>>,
     held: Arc<Mutex<Option<&'static str>>>,
 }
 
 impl PlayedTool {
     /// Plays the tool of every database.
-    fn start(rig: &Rig) -> Self {
+    pub fn start(rig: &Rig) -> Self {
         rig.host.templates.lock().unwrap().push(stub_template("postgres-16"));
         let (tool, mut commands) = (Self::default(), rig.host.play_commands());
         let played = tool.clone();
@@ -39,26 +41,29 @@ impl PlayedTool {
                 let printed = json!({"db_size_bytes": 7, "connections": 1, "max_connections": 200, "uptime_seconds": 3,
                     "cache_hit_ratio": 0.5, "disk_size_bytes": 9, "disk_used_bytes": 4, "disk_avail_bytes": 5,
                     "disk_used_pct": 44.4});
-                let printed = printed.to_string().into_bytes();
+                let printed = match argv[1].as_str() {
+                    "health" => played.health.lock().unwrap().as_bytes().to_vec(),
+                    _ => printed.to_string().into_bytes(),
+                };
                 command.play([ExecEvent::Stdout(printed.into()), ExecEvent::Exit { code }]).await;
             }
         });
         tool
     }
 
-    fn verbs(&self) -> Vec<String> {
+    pub fn verbs(&self) -> Vec<String> {
         self.verbs.lock().unwrap().clone()
     }
 }
 
-async fn create(rig: &Rig, body: Value) -> Value {
+pub async fn create(rig: &Rig, body: Value) -> Value {
     let (status, made) = rig.send(Method::POST, "/v1/databases", body).await;
     assert_eq!((status, &made["status"]), (202, &json!("provisioning")), "{made}");
     made
 }
 
 /// Waits until a database has a status.
-async fn becomes(rig: &Rig, database: &Value, status: &str) -> Value {
+pub async fn becomes(rig: &Rig, database: &Value, status: &str) -> Value {
     let path = path(database);
     wait_for(status, || async { rig.get(&path).await.1["status"] == status }).await;
     rig.get(&path).await.1
@@ -296,7 +301,7 @@ async fn what_would_delete_a_database_unasked_is_refused() {
 async fn a_template_that_is_baked_again_gets_a_golden_layer_of_its_own() {
     let rig = Rig::start().await;
     let tool = PlayedTool::start(&rig);
-    becomes(&rig, &create(&rig, json!({})).await, "running").await;
+    let old = becomes(&rig, &create(&rig, json!({})).await, "running").await;
     let layers = || rig.host.layers.lock().unwrap().keys().copied().collect::<Vec<_>>();
     let first = layers();
     assert_eq!(first.len(), 1);
@@ -306,6 +311,13 @@ async fn a_template_that_is_baked_again_gets_a_golden_layer_of_its_own() {
     becomes(&rig, &create(&rig, json!({})).await, "running").await;
     assert_eq!(tool.verbs(), ["init", "credentials", "init", "credentials"]);
     assert!(layers().len() == 1 && layers() != first, "the old golden layer is released");
+
+    // The first database runs on the old template until it is started again.
+    let is_old = |database: &Value| database["update_available"].clone();
+    assert_eq!((is_old(&old), is_old(&rig.get(&path(&old)).await.1)), (json!(false), json!(true)));
+    assert_eq!(rig.post(&format!("{}/restart", path(&old))).await.0, 202);
+    let new = becomes(&rig, &old, "running").await;
+    assert_eq!((is_old(&new), &new["password"]), (json!(false), &old["password"]));
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod build_start;
 mod builds;
 mod contract;
 mod cookies;
+mod database_care;
 mod databases;
 mod docs;
 mod egress;
