@@ -40,23 +40,27 @@ pub async fn broker(State(edge): State<Edge>, request: Request) -> Answer<Respon
     let path = Path::<(String, String)>::from_request_parts(&mut parts, &edge).await;
     let path = path.map(|Path((_, path))| path).unwrap_or_default();
     // Places are taken only once the database is known to exist: the id may be made up.
-    let (login, place) = if path == HEALTH && parts.method == Method::GET {
+    let (login, places) = if path == HEALTH && parts.method == Method::GET {
         let login = match edge.control.admit_database(id).await {
             Ok(login) => login,
             Err(fault) if fault.kind == FaultKind::Missing => return Err(fault.into()),
             // Why it cannot be used is not for strangers.
             Err(_) => return Ok(unhealthy()),
         };
-        (login, edge.connections.take_apart(&format!("health of database {id}"), BROKER_HEALTH_CALLS_MAX)?)
+        let place = edge.connections.take_apart(&format!("health of database {id}"), BROKER_HEALTH_CALLS_MAX)?;
+        (login, [Some(place), None])
     } else {
         let token = bearer(&parts.headers, &parts.uri);
         let none = || Fault::new(FaultKind::Unauthorized, "database.bad_token", "the request has no broker token");
         let login = edge.broker_login(id, &token.ok_or_else(none)?).await?;
-        (login, edge.connections.take_apart(&format!("database {id}"), BROKER_CALLS_MAX)?)
+        let place = edge.connections.take_apart(&format!("database {id}"), BROKER_CALLS_MAX)?;
+        // Many databases of one workspace leave room for those of others.
+        let query = edge.queries.take(Some(&login.workspace))?;
+        (login, [Some(place), Some(query)])
     };
     let login = Login { user: login.user, password: Secret::new(login.password), database: DATABASE_ROLE.to_owned() };
     let response = edge.broker.answer(&id.to_string(), login, &parts.method, &path, body).await;
-    Ok(occupy(response, Some(place), None))
+    Ok(places.into_iter().fold(response, |response, place| occupy(response, place, None)))
 }
 
 impl Edge {

@@ -29,11 +29,12 @@ use pandastack_door::{PlaceKind, Places};
 pub use pandastack_door::{ServeSettings, serve, serve_with};
 use pandastack_kit::Scope;
 use pandastack_model::PreviewSuffix;
-use pandastack_postgres_broker::Broker;
+use pandastack_postgres_broker::{Broker, limits::RUNNING_MAX};
 use pandastack_wire_fleet::{ControlPort, HostPort};
 
 use crate::{broker_tokens::BrokerTokens, exec::OutputBudget, socket::OpenSockets};
 
+const QUERIES: PlaceKind = PlaceKind { name: "running queries", quota: "quota.queries", full: "query.too_many" };
 const FOLLOWERS: PlaceKind = PlaceKind { name: "followed logs", quota: "quota.followers", full: "logs.too_many" };
 
 /// The edge. Clones share one state.
@@ -56,6 +57,8 @@ pub struct Edge {
     diffs: Places,
     /// SQL over HTTP.
     broker: Broker,
+    /// Places of its requests.
+    queries: Places,
     /// Tokens of databases that were right or wrong.
     broker_tokens: Arc<BrokerTokens>,
 }
@@ -70,6 +73,7 @@ impl Edge {
         let diffs = Places::new(diff::DIFFS, limits::DIFFS_AT_ONCE);
         let databases = databases::HostDatabases { host: host.clone(), control: control.clone() };
         let broker = Broker::new(Arc::new(databases), scope.clone());
+        let queries = Places::new(QUERIES, RUNNING_MAX);
         let broker_tokens = Arc::default();
         Self {
             control,
@@ -82,6 +86,7 @@ impl Edge {
             connections,
             diffs,
             broker,
+            queries,
             broker_tokens,
         }
     }

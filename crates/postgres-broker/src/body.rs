@@ -79,7 +79,7 @@ impl AnswerSink {
     /// Sends what is due, and refuses an answer that is too large.
     pub async fn pass(&mut self) -> Result<(), BrokerFault> {
         if self.sent + self.held.len() > self.bytes_max {
-            return Err(BrokerFault::too_large(self.bytes_max));
+            return Err(BrokerFault::too_large("the result", self.bytes_max));
         }
         let due = match &self.mode {
             SinkMode::Holding(_) => self.held.len() > limits::ANSWER_HELD_BYTES,
@@ -139,10 +139,15 @@ impl AnswerSink {
 
     async fn push(&mut self) {
         self.sent += self.held.len();
-        let part = Bytes::from(std::mem::take(&mut self.held));
-        if let SinkMode::Streaming(chunks) = &self.mode {
+        let mut rest = Bytes::from(std::mem::take(&mut self.held));
+        let SinkMode::Streaming(chunks) = &self.mode else { return };
+        // In pieces, so that a slow reader has few bytes waiting for it, however long a row is.
+        while !rest.is_empty() {
+            let part = rest.split_to(rest.len().min(limits::ANSWER_CHUNK_BYTES));
             // Who went away is noticed by the guard.
-            let _ = chunks.send(AnswerChunk::Part(part)).await;
+            if chunks.send(AnswerChunk::Part(part)).await.is_err() {
+                return;
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json,
-    body::{Body, to_bytes},
+    body::{Body, HttpBody, to_bytes},
     http::{Method, StatusCode},
     response::{IntoResponse, Response},
 };
@@ -24,6 +24,7 @@ use crate::{
     health::{DatabaseHealth, HealthChecks},
     job::BrokerJob,
     limits,
+    memory::{LargeMemory, MemoryShare},
     pool::{PoolKey, RunningRequest, SessionPool},
     request::{self, BrokerRoute},
     session::Session,
@@ -36,7 +37,15 @@ pub struct Broker {
     connect: Arc<dyn Connect>,
     pub(crate) pool: Arc<SessionPool>,
     health_checks: Arc<HealthChecks>,
+    bodies: Arc<LargeMemory>,
+    messages: Arc<LargeMemory>,
     scope: Scope,
+}
+
+/// Work whose body was read.
+struct ReadJob {
+    job: BrokerJob,
+    _memory: Option<MemoryShare>,
 }
 
 /// A connection that is wanted.
@@ -58,14 +67,15 @@ impl Broker {
                 pool.expire(Instant::now());
             }
         });
-        Self { connect, pool, health_checks: Arc::default(), scope }
+        let (bodies, messages) = Default::default();
+        Self { connect, pool, health_checks: Arc::default(), bodies, messages, scope }
     }
 
     /// Answers one request. The caller has checked the token, except for `GET /v1/health`.
     pub async fn answer(&self, machine: &str, login: Login, method: &Method, path: &str, body: Body) -> Response {
         let job = match request::route(method, path) {
             Ok(BrokerRoute::Health) => return self.health(machine, login).await,
-            Ok(route) => read_job(route, body).await,
+            Ok(route) => self.read_job(machine, route, body).await,
             Err(fault) => Err(fault),
         };
         match job {
@@ -84,8 +94,27 @@ impl Broker {
         self.pool.forget(machine);
     }
 
+    /// Reads the body that the route needs. A large one waits for memory.
+    async fn read_job(&self, machine: &str, route: BrokerRoute, body: Body) -> Result<ReadJob, BrokerFault> {
+        let has_body = matches!(
+            route,
+            BrokerRoute::Query | BrokerRoute::Exec | BrokerRoute::Transaction | BrokerRoute::CreateDatabase
+        );
+        if !has_body {
+            return Ok(ReadJob { job: as_job(route, &[])?, _memory: None });
+        }
+        let reading = async {
+            let bytes = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+            let bytes = bytes.unwrap_or(limits::BODY_BYTES_MAX).min(limits::BODY_BYTES_MAX);
+            let memory = self.bodies.of(machine).take(bytes, limits::BODY_COPIES).await;
+            Ok(ReadJob { job: as_job(route, &read(body).await?)?, _memory: memory })
+        };
+        let late = |_| BrokerFault::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time");
+        timeout(limits::BODY_READ_MAX, reading).await.map_err(late)?
+    }
+
     /// Starts the job's task and waits for its answer. Who stops waiting, stops the job.
-    async fn start(&self, machine: &str, login: Login, job: BrokerJob) -> Response {
+    async fn start(&self, machine: &str, login: Login, job: ReadJob) -> Response {
         let Some(running) = self.pool.begin(machine) else {
             let error = "too many queries run at once; try again later";
             return BrokerFault::unavailable(error).with_code("53300").into_response();
@@ -109,7 +138,7 @@ impl Broker {
         &self,
         machine: &str,
         login: &Login,
-        job: BrokerJob,
+        ReadJob { job, _memory }: ReadJob,
         running: RunningRequest,
         head: oneshot::Sender<AnswerHead>,
         token: CancellationToken,
@@ -178,6 +207,7 @@ impl Broker {
         let open = async {
             let stream = self.connect.connect(&wish.key.machine).await.map_err(no_stream)?;
             let mut session = startup::log_in(stream, wish.login, &wish.key.database).await?;
+            session.set_memory(self.messages.of(&wish.key.machine));
             session.run(&set_timeout).await?;
             Ok(session)
         };
@@ -225,19 +255,12 @@ pub fn unhealthy() -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
 }
 
-/// Reads the body that the route needs.
-async fn read_job(route: BrokerRoute, body: Body) -> Result<BrokerJob, BrokerFault> {
-    let body = match route {
-        BrokerRoute::Query | BrokerRoute::Exec | BrokerRoute::Transaction | BrokerRoute::CreateDatabase => {
-            read(body).await?
-        }
-        _ => bytes::Bytes::new(),
-    };
+fn as_job(route: BrokerRoute, body: &[u8]) -> Result<BrokerJob, BrokerFault> {
     match route {
-        BrokerRoute::Query => request::single(&body).map(BrokerJob::Query),
-        BrokerRoute::Exec => request::single(&body).map(BrokerJob::Exec),
-        BrokerRoute::Transaction => request::transaction(&body).map(BrokerJob::Transaction),
-        BrokerRoute::CreateDatabase => request::new_database(&body).map(BrokerJob::CreateDatabase),
+        BrokerRoute::Query => request::single(body).map(BrokerJob::Query),
+        BrokerRoute::Exec => request::single(body).map(BrokerJob::Exec),
+        BrokerRoute::Transaction => request::transaction(body).map(BrokerJob::Transaction),
+        BrokerRoute::CreateDatabase => request::new_database(body).map(BrokerJob::CreateDatabase),
         BrokerRoute::DropDatabase(name) => Ok(BrokerJob::DropDatabase(name)),
         BrokerRoute::ListDatabases => Ok(BrokerJob::ListDatabases),
         BrokerRoute::Overview | BrokerRoute::Health => Ok(BrokerJob::Overview),
@@ -245,9 +268,7 @@ async fn read_job(route: BrokerRoute, body: Body) -> Result<BrokerJob, BrokerFau
 }
 
 async fn read(body: Body) -> Result<bytes::Bytes, BrokerFault> {
-    let late = |_| BrokerFault::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time");
-    let read = timeout(limits::BODY_READ_MAX, to_bytes(body, limits::BODY_BYTES_MAX)).await.map_err(late)?;
-    read.map_err(|_| {
+    to_bytes(body, limits::BODY_BYTES_MAX).await.map_err(|_| {
         let error = format!("the body is incomplete or larger than {} MiB", limits::BODY_BYTES_MAX / (1024 * 1024));
         BrokerFault::new(StatusCode::PAYLOAD_TOO_LARGE, error)
     })

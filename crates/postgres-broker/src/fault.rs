@@ -60,8 +60,8 @@ impl BrokerFault {
         Self::new(StatusCode::REQUEST_TIMEOUT, error).with_code(QUERY_CANCELED)
     }
 
-    pub fn too_large(bytes_max: usize) -> Self {
-        let error = format!("the result is larger than {} MiB", bytes_max / (1024 * 1024));
+    pub fn too_large(what: &str, bytes_max: usize) -> Self {
+        let error = format!("{what} is larger than {} MiB", bytes_max / (1024 * 1024));
         let hint = "Select fewer columns or use LIMIT.".into();
         Self { hint: Some(hint), ..Self::bad(error).with_code(LIMIT_EXCEEDED) }
     }

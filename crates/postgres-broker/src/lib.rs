@@ -13,6 +13,7 @@ mod fault;
 mod health;
 mod job;
 pub mod limits;
+mod memory;
 mod param;
 mod pool;
 mod request;

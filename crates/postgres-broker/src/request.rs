@@ -1,12 +1,18 @@
 //! The door of the broker: bodies and names from outside become checked jobs.
 
-use std::time::Duration;
+use std::{fmt, marker::PhantomData, time::Duration};
 
 use axum::http::{Method, StatusCode};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
-use crate::{fault::BrokerFault, limits};
+use crate::{
+    fault::BrokerFault,
+    limits::{self, PARAMS_MAX, STATEMENTS_MAX},
+};
 
 /// Databases that nobody may drop.
 const KEPT: [&str; 3] = ["postgres", "template0", "template1"];
@@ -51,8 +57,8 @@ pub(crate) struct NewDatabase {
 struct QueryBody {
     database: Option<String>,
     sql: Option<String>,
-    params: Option<Vec<Box<RawValue>>>,
-    statements: Option<Vec<StatementBody>>,
+    params: Option<FirstOf<Box<RawValue>, PARAMS_MAX>>,
+    statements: Option<FirstOf<StatementBody, STATEMENTS_MAX>>,
     timeout_ms: Option<i64>,
     max_rows: Option<i64>,
 }
@@ -60,7 +66,48 @@ struct QueryBody {
 #[derive(Deserialize)]
 struct StatementBody {
     sql: Option<String>,
-    params: Option<Vec<Box<RawValue>>>,
+    params: Option<FirstOf<Box<RawValue>, PARAMS_MAX>>,
+}
+
+/// The first values of a list, and how many there are. The others take no memory.
+struct FirstOf<T, const MOST: usize> {
+    values: Vec<T>,
+    count: usize,
+}
+
+impl<T, const MOST: usize> Default for FirstOf<T, MOST> {
+    fn default() -> Self {
+        Self { values: Vec::new(), count: 0 }
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for FirstOf<T, MOST> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(FirstOfVisitor(PhantomData))
+    }
+}
+
+struct FirstOfVisitor<T, const MOST: usize>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for FirstOfVisitor<T, MOST> {
+    type Value = FirstOf<T, MOST>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut first = FirstOf::default();
+        while first.values.len() < MOST {
+            let Some(value) = list.next_element()? else { break };
+            first.values.push(value);
+        }
+        first.count = first.values.len();
+        while first.count >= MOST && list.next_element::<IgnoredAny>()?.is_some() {
+            first.count += 1;
+        }
+        Ok(first)
+    }
 }
 
 #[derive(Deserialize)]
@@ -109,14 +156,14 @@ pub(crate) fn transaction(body: &[u8]) -> Result<BrokerQuery, BrokerFault> {
     let body: QueryBody = parse(body)?;
     let database = database_name(body.database.unwrap_or_default())?;
     let given = body.statements.unwrap_or_default();
-    if given.is_empty() {
+    if given.count == 0 {
         return Err(BrokerFault::bad("statements required"));
     }
-    if given.len() > limits::STATEMENTS_MAX {
-        return Err(BrokerFault::bad(format!("too many statements (max {})", limits::STATEMENTS_MAX)));
+    if given.count > STATEMENTS_MAX {
+        return Err(BrokerFault::bad(format!("too many statements (max {STATEMENTS_MAX})")));
     }
-    let mut statements = Vec::with_capacity(given.len());
-    for (index, one) in given.into_iter().enumerate() {
+    let mut statements = Vec::with_capacity(given.count);
+    for (index, one) in given.values.into_iter().enumerate() {
         let checked = statement(one.sql, one.params);
         statements.push(checked.map_err(|fault| BrokerFault { statement: Some(index), ..fault })?);
     }
@@ -148,16 +195,19 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, BrokerFault> {
         .map_err(|error| BrokerFault { detail: Some(error.to_string().into()), ..BrokerFault::bad("invalid json") })
 }
 
-fn statement(sql: Option<String>, params: Option<Vec<Box<RawValue>>>) -> Result<BrokerStatement, BrokerFault> {
+fn statement(
+    sql: Option<String>,
+    params: Option<FirstOf<Box<RawValue>, PARAMS_MAX>>,
+) -> Result<BrokerStatement, BrokerFault> {
     let sql = sql.filter(|sql| !sql.trim().is_empty()).ok_or_else(|| BrokerFault::bad("sql required"))?;
     let params = params.unwrap_or_default();
     if sql.len() > limits::SQL_BYTES_MAX {
         return Err(BrokerFault::bad(format!("sql too large (max {} bytes)", limits::SQL_BYTES_MAX)));
     }
-    if params.len() > limits::PARAMS_MAX {
-        return Err(BrokerFault::bad(format!("too many params (max {})", limits::PARAMS_MAX)));
+    if params.count > PARAMS_MAX {
+        return Err(BrokerFault::bad(format!("too many params (max {PARAMS_MAX})")));
     }
-    Ok(BrokerStatement { sql, params })
+    Ok(BrokerStatement { sql, params: params.values })
 }
 
 fn database_name(name: String) -> Result<String, BrokerFault> {

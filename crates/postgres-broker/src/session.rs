@@ -21,6 +21,7 @@ use crate::{
     connect::DatabaseStream,
     fault::{BrokerFault, SessionFailure},
     limits,
+    memory::{MachineMemory, MemoryShare},
 };
 
 /// What ends and forgets all that a request may have left behind. Each is a message of its own,
@@ -43,6 +44,10 @@ pub(crate) struct Session {
     owed: usize,
     status: u8,
     affected: u64,
+    /// Where memory for large messages comes from. Without it there are none.
+    memory: Option<MachineMemory>,
+    /// Memory of the large message that was read last.
+    large: Option<MemoryShare>,
     pub cancel_key: (i32, i32),
     pub opened: Instant,
     pub types: TypeCatalog,
@@ -65,7 +70,13 @@ impl Session {
     pub fn new(stream: Box<dyn DatabaseStream>) -> Self {
         let (input, output) = (BytesMut::new(), BytesMut::new());
         let (cancel_key, opened, types) = ((0, 0), Instant::now(), TypeCatalog::default());
-        Self { stream, input, output, owed: 1, status: 0, affected: 0, cancel_key, opened, types }
+        let (memory, large) = (None, None);
+        Self { stream, input, output, owed: 1, status: 0, affected: 0, memory, large, cancel_key, opened, types }
+    }
+
+    /// Allows large messages.
+    pub fn set_memory(&mut self, memory: MachineMemory) {
+        self.memory = Some(memory);
     }
 
     /// Whether nothing is under way.
@@ -102,8 +113,12 @@ impl Session {
     /// Runs a statement of ours and collects its few rows.
     pub async fn collect(&mut self, sql: &str) -> Result<Vec<Vec<String>>, SessionFailure> {
         self.start_simple(sql).await?;
-        let mut rows = Vec::new();
+        let (mut rows, mut bytes) = (Vec::new(), 0);
         while let Some(row) = self.next_row().await? {
+            bytes += row.buffer().len();
+            if bytes > limits::COLLECTED_BYTES_MAX {
+                return Err(BrokerFault::too_large("the result", limits::COLLECTED_BYTES_MAX).into());
+            }
             let cell = |range: Option<std::ops::Range<usize>>| {
                 Ok(range.map_or_else(String::new, |range| String::from_utf8_lossy(&row.buffer()[range]).into_owned()))
             };
@@ -135,12 +150,14 @@ impl Session {
         let mut prepared = PreparedStatement { params: Vec::new(), columns: Vec::new() };
         loop {
             match self.next().await? {
-                Message::ParameterDescription(body) => prepared.params = body.parameters().collect()?,
+                Message::ParameterDescription(body) => {
+                    prepared.params = body.parameters().take(limits::PARAMETERS_MAX).collect()?;
+                }
                 Message::RowDescription(body) => {
                     let column = |field: postgres_protocol::message::backend::Field<'_>| {
                         Ok(ResultColumn { name: field.name().to_owned(), oid: field.type_oid() })
                     };
-                    prepared.columns = body.fields().map(column).collect()?;
+                    prepared.columns = body.fields().take(limits::COLUMNS_MAX).map(column).collect()?;
                 }
                 Message::ErrorResponse(body) => return Err(self.fail(&body).await),
                 Message::ReadyForQuery(_) if self.is_clean() => return Ok(prepared),
@@ -244,11 +261,15 @@ impl Session {
     }
 
     async fn read(&mut self) -> Result<Message, SessionFailure> {
+        if self.large.take().is_some() {
+            // The old buffer has the size of the large message.
+            self.input = BytesMut::from(&self.input[..]);
+        }
         loop {
             if let Some(header) = Header::parse(&self.input)?
-                && usize::try_from(header.len()).unwrap_or(usize::MAX) > limits::MESSAGE_BYTES_MAX
+                && self.large.is_none()
             {
-                return Err(BrokerFault::too_large(limits::MESSAGE_BYTES_MAX).into());
+                self.make_room(usize::try_from(header.len()).unwrap_or(usize::MAX)).await?;
             }
             if let Some(message) = Message::parse(&mut self.input)? {
                 return Ok(message);
@@ -256,6 +277,23 @@ impl Session {
             if self.stream.read_buf(&mut self.input).await? == 0 {
                 return Err(SessionFailure::Lost("the server closed it".into()));
             }
+        }
+    }
+
+    /// Waits for memory for a message that is large.
+    async fn make_room(&mut self, bytes: usize) -> Result<(), SessionFailure> {
+        if bytes <= limits::LARGE_BYTES_MIN {
+            return Ok(());
+        }
+        match &self.memory {
+            Some(memory) if bytes <= limits::MESSAGE_BYTES_MAX => {
+                self.large = memory.take(bytes, limits::MESSAGE_COPIES).await;
+                // At once, because growing step by step copies, and may take twice as much.
+                self.input.reserve((bytes + 1).saturating_sub(self.input.len()));
+                Ok(())
+            }
+            Some(_) => Err(BrokerFault::too_large("a row", limits::MESSAGE_BYTES_MAX).into()),
+            None => Err(SessionFailure::Lost("the server sent a message that is too long".into())),
         }
     }
 

@@ -390,6 +390,28 @@ async fn rows_are_cut_and_large_results_stream() {
 }
 
 #[tokio::test]
+async fn large_bodies_and_rows_take_turns() {
+    let bed = BrokerBed::new();
+    let text = "x".repeat(15 << 20);
+    let ask = || bed.query("SELECT $1::text", json!([text]));
+    for answer in futures_util::future::join_all((0..6).map(|_| ask())).await {
+        assert!(answer["rows"][0][0] == json!(text));
+    }
+    // Many empty values are counted, not kept.
+    let body = format!("{{\"database\":\"postgres\",\"sql\":\"SELECT 1\",\"params\":[0{}]}}", ",0".repeat(8_000_000));
+    let (status, answer) = read(bed.send(Method::POST, "/v1/query", body).await).await;
+    assert_eq!((status, &answer["error"]), (400, &json!("too many params (max 1000)")));
+    // A reader that stops after the first bytes holds up the other large rows, and not small ones.
+    let slow = json!({ "database": "postgres", "sql": "SELECT repeat('x', 15000000) FROM generate_series(1, 4)" });
+    let response = bed.send(Method::POST, "/v1/query", slow.to_string()).await;
+    let mut waits = Box::pin(ask());
+    assert!(tokio::time::timeout(Duration::from_secs(1), &mut waits).await.is_err());
+    assert_eq!(bed.one("SELECT 1").await, json!(1));
+    drop(response);
+    assert!(waits.await["rows"][0][0] == json!(text));
+}
+
+#[tokio::test]
 async fn what_takes_too_long_is_cancelled() {
     let bed = BrokerBed::new();
     let mark = unique("slow");

@@ -114,9 +114,10 @@ pub struct PreviewGrant {
     pub label: LinkLabel,
 }
 
-/// The login of a database's role.
+/// The login of a database's role, and whose database it is.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DatabaseLogin {
+    pub workspace: WorkspaceId,
     pub user: String,
     pub password: String,
 }

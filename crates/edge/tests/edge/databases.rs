@@ -127,3 +127,27 @@ async fn wrong_tokens_are_refused_unseen_but_the_right_one_is_not() {
     assert_eq!(answer(query(&rig, other, &format!("pds_pg_{other}"))).await.0, 400);
     drop(attacker);
 }
+
+#[tokio::test]
+async fn many_databases_of_a_workspace_leave_room_for_another_one() {
+    let rig = Rig::start().await;
+    let mut slow = Vec::new();
+    // All of them belong to one workspace. Each may have 32 calls.
+    let databases: Vec<_> = (0..8).map(|_| SandboxId::random()).collect();
+    for at in 0..192 {
+        let (mut client, database) = (rig.raw().await, databases[at % databases.len()]);
+        let head = format!(
+            "POST /v1/databases/{database}/proxy/v1/query HTTP/1.1\r\nhost: x\r\n\
+             authorization: Bearer pds_pg_{database}\r\ncontent-length: 9\r\n\r\n"
+        );
+        say(&mut client, &head).await;
+        slow.push(client);
+    }
+    let next = SandboxId::random();
+    let refused = until(429, || query(&rig, next, &format!("pds_pg_{next}"))).await;
+    assert_eq!(refused["code"], "quota.queries");
+    assert!(refused["error"].as_str().unwrap().contains("running queries"), "{refused}");
+    assert_eq!(answer(query(&rig, rig.id, "pds_pg_right")).await.0, 400);
+    drop(slow);
+    until(400, || query(&rig, next, &format!("pds_pg_{next}"))).await;
+}

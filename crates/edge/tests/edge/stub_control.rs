@@ -54,7 +54,8 @@ impl ControlPort for StubControl {
     async fn open_broker(&self, database: SandboxId, token: &str) -> Result<DatabaseLogin, Fault> {
         let is_right = token == "pds_pg_right" && database == self.0 || token == format!("pds_pg_{database}");
         if is_right {
-            return Ok(DatabaseLogin { user: "pandastack".to_owned(), password: "secret".to_owned() });
+            let workspace = WorkspaceId(if database == self.0 { "mine" } else { "other" }.to_owned());
+            return Ok(DatabaseLogin { workspace, user: "pandastack".to_owned(), password: "secret".to_owned() });
         }
         self.admit_anyone(database).await?;
         Err(Fault::new(FaultKind::Unauthorized, "database.bad_token", "bad broker token"))

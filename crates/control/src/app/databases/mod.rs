@@ -187,7 +187,8 @@ impl Control {
             self.check_wake(&view.row.workspace, id).await?;
         }
         let login = view.row.login().ok_or_else(no_database)?;
-        Ok(DatabaseLogin { user: DATABASE_ROLE.to_owned(), password: login.password.reveal().clone() })
+        let (user, password) = (DATABASE_ROLE.to_owned(), login.password.reveal().clone());
+        Ok(DatabaseLogin { workspace: view.row.workspace, user, password })
     }
 
     /// Checks the token of a database's HTTP broker and returns the login of its role.
