@@ -26,6 +26,10 @@ const ARGUMENTS: [&str; 3] = ["--standby", "0", "--webhook-allow-private"];
 /// Time limit for what needs a golden layer.
 const GOLDEN_PATIENCE: Duration = Duration::from_secs(300);
 
+/// Usage is counted every minute.
+const METERING_PATIENCE: Duration = Duration::from_secs(100);
+const VOLUME_GIB: f64 = 5.0;
+
 /// A server with databases, and what its clients need.
 struct DatabaseBed {
     server: TestServer,
@@ -157,6 +161,7 @@ async fn a_database_lives_sleeps_branches_and_ends() {
     let renewed = new_credentials_end_the_old_ones(&bed, &database).await;
     strangers::secrets_stay_inside(&bed, &[&database, &branch, &renewed], &receiver).await;
     let published = published_clients_create_one(&bed).await;
+    its_time_and_space_are_metered(&bed, &database).await;
     nothing_stays(&bed, &[&database, &branch, &published]).await;
 }
 
@@ -286,6 +291,20 @@ async fn its_owner_looks_at_it(bed: &DatabaseBed, database: &Value) {
     assert!(status == 200 && !logs["logs"].as_str().unwrap().contains(database["password"].as_str().unwrap()));
     let (_, list) = bed.get("/v1/databases").await;
     assert_eq!((&list["count"], list["items"][0].get("password")), (&json!(2), None), "{list}");
+}
+
+/// One row of the report has all of it: the CPU time while it was awake, and the storage always.
+async fn its_time_and_space_are_metered(bed: &DatabaseBed, database: &Value) {
+    let counted = async || {
+        let (_, report) = bed.get("/v1/usage?by=sandbox").await;
+        let row = report["rows"].as_array().unwrap().iter().find(|row| row["key"] == database["id"]).cloned();
+        row.filter(|row| row["vcpu_seconds"].as_f64().unwrap() > 0.0)
+    };
+    let row = wait_for("usage is counted", METERING_PATIENCE, counted).await;
+    assert_eq!(row["label"], "postgres-16", "{row}");
+    let (_, machine) = bed.get(&format!("/v1/sandboxes/{}", database["id"].as_str().unwrap())).await;
+    let awake = row["vcpu_seconds"].as_f64().unwrap() / machine["cpu"].as_f64().unwrap();
+    assert!(row["storage_gib_seconds"].as_f64().unwrap() > VOLUME_GIB * awake, "{row}");
 }
 
 async fn new_credentials_end_the_old_ones(bed: &DatabaseBed, database: &Value) -> Value {

@@ -142,7 +142,8 @@ pub struct UsageReport {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct UsageRow {
-    /// A day, the name of a template, or the id of a sandbox, volume or member.
+    /// A day, the name of a template, or the id of a sandbox, volume or member. The volume of a
+    /// database or fork counts with it.
     pub key: String,
     /// What the id stands for: the template of a sandbox, the e-mail address of a member.
     pub label: String,

@@ -10,7 +10,7 @@ use super::{
     intent::{column, egress_to_sql, map_to_sql, read_id, read_intent, read_state, volumes_to_sql},
     quotas::{MIB_PER_GIB, count_creates, usage},
     to_sql,
-    usage::add_subject,
+    usage::{UsageSubject, add_subject},
     volumes::add_copy,
 };
 
@@ -83,8 +83,7 @@ impl Store {
         count_creates(&mut tx, &first.workspace, planned.len() as u64, first.created_at_ns).await?;
         for PlannedSandbox { intent, copies, database } in planned {
             insert(intent).execute(&mut tx).await.map_err(failed("commit a sandbox"))?;
-            let subject = ("sandbox", intent.id.to_string());
-            add_subject(&mut tx, subject, (caller, intent.spec.template.as_str()), intent.created_at_ns).await?;
+            add_subject(&mut tx, caller, UsageSubject::Sandbox(intent)).await?;
             for copy in copies {
                 if !add_copy(&mut tx, caller, copy).await? {
                     return Ok(SandboxesAdded::NameTaken(copy.name.clone()));

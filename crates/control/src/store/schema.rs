@@ -24,5 +24,6 @@ pub const SCHEMA: Schema = Schema {
         include_str!("0017_databases.sql"),
         include_str!("0018_database_life.sql"),
         include_str!("0019_database_safety.sql"),
+        include_str!("0020_usage_of_copies.sql"),
     ],
 };

@@ -12,7 +12,7 @@ use pandastack_database::{Transaction, WriteLock, query, query_as, query_scalar}
 use pandastack_model::{ByteSize, SandboxId, VolumeId};
 use pandastack_wire_fleet::{Caller, UsageCursor, WorkspaceId};
 
-use super::{Store, StoreError, failed, from_sql, to_sql};
+use super::{Intent, Store, StoreError, failed, from_sql, to_sql, volumes::VolumeRow};
 use crate::limits::{USAGE_COUNT_BATCH, USAGE_SETTLED_AFTER};
 
 const MS_NS: u64 = 1_000_000;
@@ -208,26 +208,40 @@ impl Store {
     }
 }
 
-/// Begins to count usage of a sandbox or volume, in the transaction that makes it. `label` is the
-/// template of a sandbox or the name of a volume.
+/// A sandbox or volume whose usage is counted.
+pub(super) enum UsageSubject<'a> {
+    Sandbox(&'a Intent),
+    Volume(&'a VolumeRow),
+}
+
+/// Begins to count usage of a sandbox or volume, in the transaction that makes it.
 pub(super) async fn add_subject(
     tx: &mut Transaction,
-    (kind, id): (&'static str, String),
-    (caller, label): (&Caller, &str),
-    now_ns: u64,
+    caller: &Caller,
+    subject: UsageSubject<'_>,
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO usage_subject (id, kind, workspace, template, member, created_at, settled_ns, count_at)
-               VALUES (?1, ?2, ?3, ?4, COALESCE(?5, (SELECT created_by FROM api_key WHERE id = ?6), ''), ?7, 0, ?8)
+    let (kind, id, template, of_sandbox, now_ns) = match subject {
+        UsageSubject::Sandbox(Intent { id, spec, created_at_ns, .. }) => {
+            ("sandbox", id.to_string(), spec.template.as_str(), None, *created_at_ns)
+        }
+        UsageSubject::Volume(VolumeRow { id, name, sandbox, created_at_ns, .. }) => {
+            ("volume", id.to_string(), name.as_str(), *sandbox, *created_at_ns)
+        }
+    };
+    let sql = "INSERT INTO usage_subject
+                   (id, kind, workspace, template, member, created_at, settled_ns, count_at, of_sandbox)
+               VALUES (?1, ?2, ?3, ?4, COALESCE(?5, (SELECT created_by FROM api_key WHERE id = ?6), ''), ?7, 0, ?8, ?9)
                ON CONFLICT (id) DO NOTHING";
     query(sql)
         .bind(id)
         .bind(kind)
         .bind(caller.workspace.0.clone())
-        .bind(label.to_owned())
+        .bind(template.to_owned())
         .bind(caller.user.as_ref().map(|user| user.id.clone()))
         .bind(caller.key.id().map(str::to_owned))
         .bind(to_sql(now_ns))
         .bind(to_sql(UtcHour::of(now_ns).end_ns()))
+        .bind(of_sandbox.map(|sandbox| sandbox.to_string()))
         .execute(&mut *tx)
         .await
         .map(drop)

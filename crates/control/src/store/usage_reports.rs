@@ -11,7 +11,7 @@ use super::{Store, StoreError, failed, intent::column, to_sql, usage::UsageAmoun
 pub enum UsageSplit {
     Day,
     Template,
-    /// Sandboxes and volumes.
+    /// Sandboxes with the volumes that were copied for them, and other volumes.
     Subject,
     Member,
 }
@@ -34,7 +34,10 @@ impl UsageSplit {
         match self {
             Self::Day => ("CAST(usage_day.day AS TEXT)", "''"),
             Self::Template => ("CASE WHEN s.kind = 'volume' THEN 'volumes' ELSE s.template END", "''"),
-            Self::Subject => ("usage_day.subject", "MAX(s.template)"),
+            Self::Subject => (
+                "COALESCE(s.of_sandbox, usage_day.subject)",
+                "COALESCE(MAX(CASE WHEN s.of_sandbox IS NULL THEN s.template END), '')",
+            ),
             Self::Member => ("s.member", "COALESCE(MAX(u.email), '')"),
         }
     }

@@ -9,7 +9,7 @@ use super::{
     Intent, Store, StoreError, failed, from_sql,
     intent::{column, read_intent, volumes_to_sql},
     to_sql,
-    usage::{add_subject, end_subject, note_volume_size},
+    usage::{UsageSubject, add_subject, end_subject, note_volume_size},
 };
 
 /// A volume as it is stored.
@@ -58,7 +58,7 @@ impl Store {
         volume: &VolumeRow,
         volumes_max: u64,
     ) -> Result<VolumeAdded, StoreError> {
-        let VolumeRow { id, workspace, name, created_at_ns, .. } = volume;
+        let workspace = &volume.workspace;
         let mut tx = self.begin_in(workspace, "begin a volume").await?;
         let held: i64 = query_scalar("SELECT COUNT(*) FROM volume WHERE workspace = ?")
             .bind(&workspace.0)
@@ -71,7 +71,7 @@ impl Store {
         if from_sql(held) >= volumes_max {
             return Ok(VolumeAdded::Full);
         }
-        add_subject(&mut tx, ("volume", id.to_string()), (caller, name), *created_at_ns).await?;
+        add_subject(&mut tx, caller, UsageSubject::Volume(volume)).await?;
         tx.commit().await.map_err(failed("commit a volume"))?;
         Ok(VolumeAdded::Yes)
     }
@@ -238,7 +238,7 @@ pub(super) async fn add_copy(tx: &mut Transaction, caller: &Caller, copy: &Volum
     if !insert(tx, copy).await? {
         return Ok(false);
     }
-    add_subject(tx, ("volume", copy.id.to_string()), (caller, &copy.name), copy.created_at_ns).await?;
+    add_subject(tx, caller, UsageSubject::Volume(copy)).await?;
     Ok(true)
 }
 
@@ -258,6 +258,12 @@ pub(super) async fn disown_shared(tx: &mut Transaction, sandbox: SandboxId) -> R
             .execute(&mut *tx)
             .await
             .map_err(failed("make a volume independent of its sandbox"))?;
+        query("UPDATE usage_subject SET of_sandbox = NULL WHERE id = ? AND of_sandbox <> ?")
+            .bind(mount.volume.to_string())
+            .bind(sandbox.to_string())
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("report a volume's usage on its own"))?;
     }
     Ok(())
 }
