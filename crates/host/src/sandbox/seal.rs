@@ -121,20 +121,72 @@ async fn draft_and_take(
     living: &LivingMachine,
     plan: SealPlan,
 ) -> Result<SealOutcome, SealError> {
+    let PreparedSeal { draft, images, memory, permit, changed, took } = prepare(context, living, &plan).await?;
+    let ahead = memory.ahead.clone();
+    // Before the pause: a volume may be growing, and that waits for a running guest.
+    let volumes = LockedImages { images: images.clone(), turns: images.turns().await };
+    let started = Instant::now();
+    let captured = take_paused(context, living, plan.then, (draft.files(), volumes), memory).await?;
+    let paused = started.elapsed();
+    // What was read during the pause lacks the pages that were copied before it.
+    let own = captured.read.max(changed);
+    let manifest = manifest_of(living, &plan, captured.link, &images);
+    let (held, durability) = (captured.held, plan.durability);
+    let finished = context.scope.block("finish layer", move || -> Result<Layer, SealError> {
+        let _permit = permit;
+        if let Some(delta) = held {
+            let written = delta.write_over(&draft.files().mem);
+            written.map_err(|cause| SealError::Io { action: "write the changed memory", cause })?;
+        }
+        Ok(draft.seal_unread(manifest, durability)?)
+    });
+    let finished = finished.await.map_err(SealError::from).and_then(|layer| layer);
+    if finished.is_err() && plan.then == AfterSeal::StayPaused {
+        go_on(&*living.machine).await?;
+    }
+    let layer = finished?;
+    if let Some(ahead) = ahead
+        && let Err(error) = living.last_copy.keep(&layer.files.mem, ahead, &context.scope)
+    {
+        tracing::debug!(%error, "the next seal copies all memory");
+    }
+    let finished = started.elapsed();
+    let pause = if plan.then == AfterSeal::StayPaused { finished } else { paused };
+    tracing::debug!(layer = %plan.layer, prepared = ?took, ?pause, ?finished, %own, "seal stages");
+    Ok(SealOutcome { layer, pause, own })
+}
+
+/// What was made ready while the guest ran.
+struct PreparedSeal {
+    draft: LayerDraft,
+    images: VolumeImages,
+    memory: PausedMemory,
+    /// Kept until the held memory is written.
+    permit: Option<HeldMemoryPermit>,
+    /// Memory that had changed when it began.
+    changed: ByteSize,
+    took: Duration,
+}
+
+async fn prepare(
+    context: &Arc<HostContext>,
+    living: &LivingMachine,
+    plan: &SealPlan,
+) -> Result<PreparedSeal, SealError> {
     let (store, base, disk) = (context.layers.clone(), living.layer.files.mem.clone(), living.disk.clone());
     let images = living.claim.images(plan.volumes);
-    let (id, durability, pending) = (plan.layer, plan.durability, images.clone());
+    let (id, pending) = (plan.layer, images.clone());
     let used = living.machine.memory_use(&base).await?;
     check_room(context, used.changed)?;
     let last = match plan.then {
         AfterSeal::GoOn => living.last_copy.take(),
         AfterSeal::StayPaused => None,
     };
-    let memory = last.as_ref().map_or(base, CopiedMemory::path);
+    let below = last.as_ref().map_or(base, CopiedMemory::path);
     let drafted = context.scope.block("draft layer", move || -> Result<LayerDraft, SealError> {
         let draft = store.draft_of(id)?;
         let files = draft.files();
-        copied("clone the memory", &memory, &files.mem)?;
+        copied("clone the memory", &below, &files.mem)?;
         // Only hints: they save the first machine of this layer from waiting for the disk.
         let _ = hot::write(&files.hot, &used.read);
         Ok(draft)
@@ -159,57 +211,31 @@ async fn draft_and_take(
         // ms instead of 140). Waiting for it before the pause costs as much as it saves.
         context.read_ahead(draft.files());
     }
-    let drafted = begun.elapsed();
-    // Before the pause: a volume may be growing, and that waits for a running guest.
-    let turns = images.turns().await;
-    let started = Instant::now();
+    let room = permit.as_ref().map(|permit| (room, permit.most()));
+    let memory = PausedMemory { ahead, room };
+    Ok(PreparedSeal { draft, images, memory, permit, changed: used.changed, took: begun.elapsed() })
+}
+
+/// Pauses the guest, captures its state, and resumes it unless it is to stay paused.
+async fn take_paused(
+    context: &Arc<HostContext>,
+    living: &LivingMachine,
+    then: AfterSeal,
+    to: (LayerFiles, LockedImages),
+    memory: PausedMemory,
+) -> Result<CapturedState, SealError> {
     let taken = match living.machine.pause().await {
-        Ok(()) => {
-            let room = permit.as_ref().map(|permit| (room, permit.most()));
-            let volumes = LockedImages { images: images.clone(), turns };
-            take(context, living, (draft.files(), volumes), PausedMemory { ahead: ahead.clone(), room }).await
-        }
+        Ok(()) => take(context, living, to, memory).await,
         Err(error) => Err(error.into()),
     };
-    let pause = match (plan.then, &taken) {
-        (AfterSeal::StayPaused, Ok(_)) => Ok(()),
-        // After any failure the guest resumes.
-        (AfterSeal::GoOn, _) | (AfterSeal::StayPaused, Err(_)) => go_on(&*living.machine).await,
-    };
-    let CapturedState { held, read, link } = taken?;
-    // `read` lacks the pages that were copied before the pause.
-    let own = read.max(used.changed);
-    pause?;
-    let pause = started.elapsed();
-    let manifest = manifest_of(living, &plan, link, &images);
-    let finished = context.scope.block("finish layer", move || -> Result<Layer, SealError> {
-        let _permit = permit;
-        if let Some(delta) = held {
-            let written = delta.write_over(&draft.files().mem);
-            written.map_err(|cause| SealError::Io { action: "write the changed memory", cause })?;
-        }
-        Ok(draft.seal_unread(manifest, durability)?)
-    });
-    let finished = finished.await.map_err(SealError::from).and_then(|layer| layer);
-    match finished {
-        Ok(layer) => {
-            if let Some(ahead) = ahead
-                && let Err(error) = living.last_copy.keep(&layer.files.mem, ahead, &context.scope)
-            {
-                tracing::debug!(%error, "the next seal copies all memory");
-            }
-            let pause = if plan.then == AfterSeal::StayPaused { started.elapsed() } else { pause };
-            let finished = started.elapsed();
-            tracing::debug!(layer = %plan.layer, ?drafted, ?pause, ?finished, %own, "seal stages");
-            Ok(SealOutcome { layer, pause, own })
-        }
-        Err(error) => {
-            if plan.then == AfterSeal::StayPaused {
-                go_on(&*living.machine).await?;
-            }
-            Err(error)
-        }
+    if then == AfterSeal::StayPaused && taken.is_ok() {
+        return taken;
     }
+    // After any failure the guest resumes.
+    let resumed = go_on(&*living.machine).await;
+    let captured = taken?;
+    resumed?;
+    Ok(captured)
 }
 
 /// Writes pending data of disk and volumes out. A clone waits for it, so most of that is done while
