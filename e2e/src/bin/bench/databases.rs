@@ -166,8 +166,6 @@ async fn clones(office: &DatabaseOffice, table: &mut FigureTable) -> Result<()> 
     office.run(&source, "CREATE TABLE one (n int); INSERT INTO one VALUES (1)").await?;
     office.run(&source, "CREATE TABLE rows (n bigint, filler text)").await?;
     office.fill(&source, CLONED_MIB).await?;
-    let backups = format!("/v1/databases/{}/backups", text(&source, "id"));
-    office.call(Method::POST, &backups, json!({})).await?;
     let load = Load::start(office, &source, &["-R", WRITES_PER_SECOND])?;
     tokio::time::sleep(WRITTEN).await;
     let target = rfc3339(u64::try_from(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_nanos())?);
@@ -259,14 +257,21 @@ impl DatabaseOffice {
         Ok(())
     }
 
-    /// Adds data, in pieces that end in time.
+    /// Adds data, in pieces that end in time, and waits until all of it is written out: a backup
+    /// begins with a checkpoint and ends when the log has arrived.
     async fn fill(&self, database: &Value, mebibytes: u64) -> Result<()> {
         for _ in 0..mebibytes / 10 {
             let rows = 10 * ROWS_PER_MIB;
             let sql = format!("INSERT INTO rows SELECT n, repeat('x', 1000) FROM generate_series(1, {rows}) n");
             self.run(database, &sql).await?;
         }
-        self.run(database, "CHECKPOINT").await.ok();
+        let backups = format!("/v1/databases/{}/backups", text(database, "id"));
+        self.call(Method::POST, &backups, json!({})).await?;
+        let deadline = Instant::now() + READY_MAX;
+        while self.call(Method::GET, &backups, json!({})).await?["archive"]["pending_segments"] != 0 {
+            ensure!(Instant::now() < deadline, "the log of {} did not reach the archive", text(database, "id"));
+            tokio::time::sleep(POLL).await;
+        }
         Ok(())
     }
 
