@@ -15,7 +15,7 @@ use pandastack_door::{
 };
 use pandastack_kit::Secret;
 use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId};
-use pandastack_postgres_broker::{Connect, ConnectRefused, DatabaseStream, Login, unhealthy};
+use pandastack_postgres_broker::{BrokerTarget, Connect, ConnectRefused, DatabaseStream, Login, unhealthy};
 use pandastack_wire_fleet::{ControlPort, DatabaseLogin, HostPort, UseKind};
 use pandastack_wire_public::DATABASE_ROLE;
 
@@ -58,8 +58,11 @@ pub async fn broker(State(edge): State<Edge>, request: Request) -> Answer<Respon
         let query = edge.queries.take(Some(&login.workspace))?;
         (login, [Some(place), Some(query)])
     };
+    let owner = login.workspace.0;
     let login = Login { user: login.user, password: Secret::new(login.password), database: DATABASE_ROLE.to_owned() };
-    let response = edge.broker.answer(&id.to_string(), login, &parts.method, &path, body).await;
+    let machine = id.to_string();
+    let target = BrokerTarget { machine: &machine, owner: &owner };
+    let response = edge.broker.answer(target, login, &parts.method, &path, body).await;
     Ok(places.into_iter().fold(response, |response, place| occupy(response, place, None)))
 }
 

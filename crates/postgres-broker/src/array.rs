@@ -1,5 +1,9 @@
 //! Array literals of PostgreSQL: `{1,NULL,"a b"}` to JSON and back.
 
+use serde::{
+    Deserializer as _,
+    de::{SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -100,23 +104,52 @@ fn write_literal(out: &mut String, json: &RawValue, form: ArrayForm, depth_left:
         let error = format!("an array parameter has more than {} dimensions", limits::ARRAY_DEPTH_MAX);
         return Err(BrokerFault::bad(error).with_code("54000"));
     }
-    let elements: Vec<&RawValue> =
-        serde_json::from_str(json.get()).map_err(|_| BrokerFault::bad("a parameter is not valid JSON"))?;
     out.push('{');
-    for (index, element) in elements.into_iter().enumerate() {
-        if index > 0 {
+    let (mut is_first, mut outcome) = (true, Ok(()));
+    let elements = Elements(|element: &RawValue| {
+        if !std::mem::take(&mut is_first) {
             out.push(char::from(form.delimiter));
         }
-        match (JsonParam::of(element), form.scalar) {
-            // The elements of an array of JSON values are JSON themselves.
-            (JsonParam::Null, _) => out.push_str("NULL"),
-            (JsonParam::Array, Scalar::Json) => quote(out, element.get()),
-            (JsonParam::Array, _) => write_literal(out, element, form, depth_left - 1)?,
-            _ => quote(out, &param::plain_text(element)?),
-        }
-    }
+        outcome = write_element(out, element, form, depth_left);
+        outcome.is_ok()
+    });
+    let read = serde_json::Deserializer::from_str(json.get()).deserialize_seq(elements);
+    outcome?;
+    read.map_err(|_| BrokerFault::bad("a parameter is not valid JSON"))?;
     out.push('}');
     Ok(())
+}
+
+fn write_element(out: &mut String, element: &RawValue, form: ArrayForm, depth_left: usize) -> Result<(), BrokerFault> {
+    match (JsonParam::of(element), form.scalar) {
+        (JsonParam::Null, _) => out.push_str("NULL"),
+        // The elements of an array of JSON values are JSON themselves.
+        (JsonParam::Array, Scalar::Json) => quote(out, element.get()),
+        (JsonParam::Array, _) => write_literal(out, element, form, depth_left - 1)?,
+        _ => quote(out, &param::plain_text(element)?),
+    }
+    Ok(())
+}
+
+/// Hands out the elements of a JSON array one by one: a list of them would be larger than the text.
+/// Ends when the function returns false.
+struct Elements<F>(F);
+
+impl<'de, F: FnMut(&'de RawValue) -> bool> Visitor<'de> for Elements<F> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut elements: A) -> Result<(), A::Error> {
+        while let Some(element) = elements.next_element()? {
+            if !(self.0)(element) {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn quote(out: &mut String, element: &str) {

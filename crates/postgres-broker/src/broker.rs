@@ -42,9 +42,18 @@ pub struct Broker {
     scope: Scope,
 }
 
+/// The machine that a request is for.
+#[derive(Clone, Copy, Debug)]
+pub struct BrokerTarget<'a> {
+    pub machine: &'a str,
+    /// Whose machine it is. Each owner has a part of the memory for large bodies and rows.
+    pub owner: &'a str,
+}
+
 /// Work whose body was read.
 struct ReadJob {
     job: BrokerJob,
+    owner: String,
     _memory: Option<MemoryShare>,
 }
 
@@ -52,6 +61,7 @@ struct ReadJob {
 struct SessionWish<'a> {
     key: &'a PoolKey,
     login: &'a Login,
+    owner: &'a str,
     timeout: Duration,
 }
 
@@ -72,14 +82,21 @@ impl Broker {
     }
 
     /// Answers one request. The caller has checked the token, except for `GET /v1/health`.
-    pub async fn answer(&self, machine: &str, login: Login, method: &Method, path: &str, body: Body) -> Response {
+    pub async fn answer(
+        &self,
+        target: BrokerTarget<'_>,
+        login: Login,
+        method: &Method,
+        path: &str,
+        body: Body,
+    ) -> Response {
         let job = match request::route(method, path) {
-            Ok(BrokerRoute::Health) => return self.health(machine, login).await,
-            Ok(route) => self.read_job(machine, route, body).await,
+            Ok(BrokerRoute::Health) => return self.health(target.machine, login).await,
+            Ok(route) => self.read_job(target.owner, route, body).await,
             Err(fault) => Err(fault),
         };
         match job {
-            Ok(job) => self.start(machine, login, job).await,
+            Ok(job) => self.start(target.machine, login, job).await,
             Err(fault) => fault.into_response(),
         }
     }
@@ -95,19 +112,19 @@ impl Broker {
     }
 
     /// Reads the body that the route needs. A large one waits for memory.
-    async fn read_job(&self, machine: &str, route: BrokerRoute, body: Body) -> Result<ReadJob, BrokerFault> {
+    async fn read_job(&self, owner: &str, route: BrokerRoute, body: Body) -> Result<ReadJob, BrokerFault> {
         let has_body = matches!(
             route,
             BrokerRoute::Query | BrokerRoute::Exec | BrokerRoute::Transaction | BrokerRoute::CreateDatabase
         );
         if !has_body {
-            return Ok(ReadJob { job: as_job(route, &[])?, _memory: None });
+            return Ok(ReadJob { job: as_job(route, &[])?, owner: owner.to_owned(), _memory: None });
         }
         let reading = async {
             let bytes = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
             let bytes = bytes.unwrap_or(limits::BODY_BYTES_MAX).min(limits::BODY_BYTES_MAX);
-            let memory = self.bodies.of(machine).take(bytes, limits::BODY_COPIES).await;
-            Ok(ReadJob { job: as_job(route, &read(body).await?)?, _memory: memory })
+            let memory = self.bodies.of(owner).take(bytes, limits::BODY_COPIES).await;
+            Ok(ReadJob { job: as_job(route, &read(body).await?)?, owner: owner.to_owned(), _memory: memory })
         };
         let late = |_| BrokerFault::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time");
         timeout(limits::BODY_READ_MAX, reading).await.map_err(late)?
@@ -138,7 +155,7 @@ impl Broker {
         &self,
         machine: &str,
         login: &Login,
-        ReadJob { job, _memory }: ReadJob,
+        ReadJob { job, owner, _memory }: ReadJob,
         running: RunningRequest,
         head: oneshot::Sender<AnswerHead>,
         token: CancellationToken,
@@ -155,7 +172,7 @@ impl Broker {
             BrokerJob::CreateDatabase(_) => self.pool.forget_database(machine, "template1"),
             _ => {}
         }
-        let wish = SessionWish { key: &key, login, timeout: job.timeout() };
+        let wish = SessionWish { key: &key, login, owner: &owner, timeout: job.timeout() };
         let mut session = match token.run_until_cancelled(self.session(wish)).await {
             None => return,
             Some(Err(fault)) => return sink.fail(fault).await,
@@ -207,7 +224,7 @@ impl Broker {
         let open = async {
             let stream = self.connect.connect(&wish.key.machine).await.map_err(no_stream)?;
             let mut session = startup::log_in(stream, wish.login, &wish.key.database).await?;
-            session.set_memory(self.messages.of(&wish.key.machine));
+            session.set_memory(self.messages.of(wish.owner));
             session.run(&set_timeout).await?;
             Ok(session)
         };

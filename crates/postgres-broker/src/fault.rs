@@ -9,6 +9,8 @@ use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::{ErrorField, ErrorResponseBody};
 use serde::Serialize;
 
+use crate::limits;
+
 /// The code of a statement that was cancelled, by its timeout or by somebody.
 const QUERY_CANCELED: &str = "57014";
 /// The code of a result that is too large.
@@ -73,7 +75,12 @@ impl BrokerFault {
     /// Reads the server's own words. Classes 57 and, while logging in, 28 and 53 are no SQL errors.
     pub fn from_server(body: &ErrorResponseBody) -> Self {
         let mut fault = Self::bad("");
-        let text = |field: &ErrorField<'_>| String::from_utf8_lossy(field.value_bytes()).into_owned().into_boxed_str();
+        // A statement can make an error of any length.
+        let text = |field: &ErrorField<'_>| {
+            let bytes = field.value_bytes();
+            let cut = &bytes[..bytes.len().min(limits::ERROR_FIELD_BYTES_MAX)];
+            String::from_utf8_lossy(cut).into_owned().into_boxed_str()
+        };
         let mut fields = body.fields();
         while let Ok(Some(field)) = fields.next() {
             match field.type_() {

@@ -87,7 +87,8 @@ impl BrokerJob {
             Self::Transaction(query) => transaction(session, query, sink).await.map(|()| finish(sink, "", begun)),
             Self::ListDatabases => list_databases(session, sink).await,
             Self::CreateDatabase(new) => create_database(session, new, login, sink).await,
-            Self::DropDatabase(name) => session.run(&format!("DROP DATABASE {}", quoted(name))).await,
+            // Else idle connections of the pooler would keep it for ten minutes.
+            Self::DropDatabase(name) => session.run(&format!("DROP DATABASE {} WITH (FORCE)", quoted(name))).await,
         }
     }
 }

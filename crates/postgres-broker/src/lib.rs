@@ -23,6 +23,6 @@ mod startup;
 mod tests;
 mod value;
 
-pub use broker::{Broker, unhealthy};
+pub use broker::{Broker, BrokerTarget, unhealthy};
 pub use connect::{Connect, ConnectRefused, DatabaseStream, Login};
 pub use direct::{DirectFailure, DirectSession, password_verifier};

@@ -48,14 +48,16 @@ pub const COLUMNS_MAX: usize = 1664;
 pub const PARAMETERS_MAX: usize = 65_535;
 /// Bytes that a statement of ours may return.
 pub const COLLECTED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of each field of the server's errors, as callers see them.
+pub const ERROR_FIELD_BYTES_MAX: usize = 8 * 1024;
 /// Bodies and messages up to this size need no memory of their own. Larger ones wait for some: it
-/// is limited for one machine, and for all. Bodies and messages are counted apart.
+/// is limited for all databases of an owner, and for all. Bodies and messages are counted apart.
 pub const LARGE_BYTES_MIN: usize = 256 * 1024;
-pub const LARGE_PER_MACHINE_BYTES: usize = 72 * 1024 * 1024;
-pub const LARGE_ALL_BYTES: usize = 16 * LARGE_PER_MACHINE_BYTES;
-/// How often a body is in memory: as it came, its values, and as it is sent. A row: as it came, and
-/// as JSON, which may be longer.
-pub const BODY_COPIES: usize = 3;
+pub const LARGE_PER_OWNER_BYTES: usize = 144 * 1024 * 1024;
+pub const LARGE_ALL_BYTES: usize = 8 * LARGE_PER_OWNER_BYTES;
+/// How often a body is in memory: as it came, its values, and as it is sent, where each element of
+/// an array has quotes. A row: as it came, and as JSON, which may be longer.
+pub const BODY_COPIES: usize = 5;
 pub const MESSAGE_COPIES: usize = 4;
 /// Bytes of one answer that can be streamed.
 pub const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -84,7 +86,8 @@ pub const IDLE_SWEEP: Duration = Duration::from_secs(10);
 pub const TYPES_REMEMBERED_MAX: usize = 1000;
 
 const _: () = assert!(ANSWER_HELD_BYTES < TRANSACTION_ANSWER_BYTES_MAX, "held answers are the small ones");
-const _: () = assert!(MESSAGE_COPIES * MESSAGE_BYTES_MAX <= LARGE_PER_MACHINE_BYTES, "one row must fit");
+const _: () = assert!(MESSAGE_COPIES * MESSAGE_BYTES_MAX <= LARGE_PER_OWNER_BYTES, "one row must fit");
+const _: () = assert!(BODY_COPIES * BODY_BYTES_MAX <= LARGE_PER_OWNER_BYTES, "one body must fit");
 const _: () = assert!(ANSWER_CHUNK_BYTES <= ANSWER_HELD_BYTES, "the held part is at least one piece");
 
 /// Longest statement of the platform itself.

@@ -1,5 +1,5 @@
 //! Memory for what is large: the bodies of requests and the rows of results. Whoever needs some
-//! waits for it. Each machine has a part, so that one database cannot take all.
+//! waits for it. Each owner has a part, so that one with many databases cannot take all.
 
 use std::{
     collections::HashMap,
@@ -8,60 +8,60 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::limits::{LARGE_ALL_BYTES, LARGE_BYTES_MIN, LARGE_PER_MACHINE_BYTES};
+use crate::limits::{LARGE_ALL_BYTES, LARGE_BYTES_MIN, LARGE_PER_OWNER_BYTES};
 
 const UNIT_BYTES: usize = 1024;
 
-/// The memory of one kind for all machines.
+/// The memory of one kind for all owners.
 pub(crate) struct LargeMemory {
     all: Arc<Semaphore>,
-    machines: Mutex<HashMap<String, Weak<Semaphore>>>,
+    owners: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
-/// The part of one machine.
-pub(crate) struct MachineMemory {
+/// The part of one owner.
+pub(crate) struct OwnerMemory {
     memory: Arc<LargeMemory>,
-    machine: Arc<Semaphore>,
+    part: Arc<Semaphore>,
 }
 
 /// Memory that was taken. It is given back on drop.
 pub(crate) struct MemoryShare {
-    _machine: OwnedSemaphorePermit,
+    _owner: OwnedSemaphorePermit,
     _all: OwnedSemaphorePermit,
 }
 
 impl Default for LargeMemory {
     fn default() -> Self {
-        Self { all: Arc::new(Semaphore::new(LARGE_ALL_BYTES / UNIT_BYTES)), machines: Mutex::default() }
+        Self { all: Arc::new(Semaphore::new(LARGE_ALL_BYTES / UNIT_BYTES)), owners: Mutex::default() }
     }
 }
 
 impl LargeMemory {
-    /// Finds the part of a machine. It is forgotten when nobody uses it any more.
-    pub fn of(self: &Arc<Self>, machine: &str) -> MachineMemory {
-        let mut machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
-        machines.retain(|_, used| used.strong_count() > 0);
-        let found = machines.get(machine).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let new = Arc::new(Semaphore::new(LARGE_PER_MACHINE_BYTES / UNIT_BYTES));
-            machines.insert(machine.to_owned(), Arc::downgrade(&new));
+    /// Finds the part of an owner. It is forgotten when nobody uses it any more.
+    pub fn of(self: &Arc<Self>, owner: &str) -> OwnerMemory {
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.retain(|_, used| used.strong_count() > 0);
+        let found = owners.get(owner).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let new = Arc::new(Semaphore::new(LARGE_PER_OWNER_BYTES / UNIT_BYTES));
+            owners.insert(owner.to_owned(), Arc::downgrade(&new));
             new
         });
-        MachineMemory { memory: Arc::clone(self), machine: found }
+        OwnerMemory { memory: Arc::clone(self), part: found }
     }
 }
 
-impl MachineMemory {
+impl OwnerMemory {
     /// Waits for memory for so many bytes, which are held `times` times. Nothing if they are few.
     pub async fn take(&self, bytes: usize, times: usize) -> Option<MemoryShare> {
         if bytes <= LARGE_BYTES_MIN {
             return None;
         }
-        let wanted = bytes.saturating_mul(times).min(LARGE_PER_MACHINE_BYTES).div_ceil(UNIT_BYTES);
+        let wanted = bytes.saturating_mul(times).min(LARGE_PER_OWNER_BYTES).div_ceil(UNIT_BYTES);
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
-        // The machine's part first: who waits for it holds nothing that others need.
-        let machine = self.machine.clone().acquire_many_owned(wanted).await.ok()?;
+        // The owner's part first: waiting for it takes nothing from others.
+        let owner = self.part.clone().acquire_many_owned(wanted).await.ok()?;
         let all = self.memory.all.clone().acquire_many_owned(wanted).await.ok()?;
-        Some(MemoryShare { _machine: machine, _all: all })
+        Some(MemoryShare { _owner: owner, _all: all })
     }
 }
 
@@ -74,34 +74,33 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn one_machine_waits_for_itself_and_not_for_another() {
+    async fn one_owner_waits_for_itself_and_not_for_another() {
         let memory = Arc::new(LargeMemory::default());
         let (one, again, other) = (memory.of("one"), memory.of("one"), memory.of("other"));
         let wait = Duration::from_secs(1);
         assert!(one.take(LARGE_BYTES_MIN, 100).await.is_none(), "little is free");
         // More than there is means all of it.
-        let held = one.take(LARGE_PER_MACHINE_BYTES, 4).await;
+        let held = one.take(LARGE_PER_OWNER_BYTES, 4).await;
         assert!(held.is_some());
         assert!(timeout(wait, again.take(LARGE_BYTES_MIN + 1, 1)).await.is_err());
-        assert!(timeout(wait, other.take(LARGE_PER_MACHINE_BYTES, 1)).await.unwrap().is_some());
+        assert!(timeout(wait, other.take(LARGE_PER_OWNER_BYTES, 1)).await.unwrap().is_some());
         drop(held);
         assert!(timeout(wait, again.take(LARGE_BYTES_MIN + 1, 1)).await.unwrap().is_some());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_machines_together_have_a_limit_and_are_forgotten() {
+    async fn all_owners_together_have_a_limit_and_are_forgotten() {
         let memory = Arc::new(LargeMemory::default());
-        let machines: Vec<_> =
-            (0..=LARGE_ALL_BYTES / LARGE_PER_MACHINE_BYTES).map(|n| memory.of(&n.to_string())).collect();
+        let owners: Vec<_> = (0..=LARGE_ALL_BYTES / LARGE_PER_OWNER_BYTES).map(|n| memory.of(&n.to_string())).collect();
         let mut held = Vec::new();
-        for machine in &machines[1..] {
-            held.push(machine.take(LARGE_PER_MACHINE_BYTES, 1).await);
+        for owner in &owners[1..] {
+            held.push(owner.take(LARGE_PER_OWNER_BYTES, 1).await);
         }
-        let waits = timeout(Duration::from_secs(1), machines[0].take(LARGE_PER_MACHINE_BYTES, 1));
+        let waits = timeout(Duration::from_secs(1), owners[0].take(LARGE_PER_OWNER_BYTES, 1));
         assert!(waits.await.is_err());
-        drop((held, machines));
+        drop((held, owners));
         memory.of("next");
-        assert_eq!(memory.machines.lock().unwrap().len(), 1);
+        assert_eq!(memory.owners.lock().unwrap().len(), 1);
         assert_eq!(memory.all.available_permits(), LARGE_ALL_BYTES / UNIT_BYTES);
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     connect::DatabaseStream,
     fault::{BrokerFault, SessionFailure},
     limits,
-    memory::{MachineMemory, MemoryShare},
+    memory::{MemoryShare, OwnerMemory},
 };
 
 /// What ends and forgets all that a request may have left behind. Each is a message of its own,
@@ -29,6 +29,8 @@ use crate::{
 const RESET_TRANSACTION: &str = "ROLLBACK";
 const RESET_SESSION: &str = "DISCARD ALL";
 
+/// The tag of the message that names the columns of a result.
+const ROW_DESCRIPTION: u8 = b'T';
 /// The one parsed statement. It has a name, because the lookup of types removes an unnamed one.
 const STATEMENT: &str = "query_broker";
 
@@ -45,7 +47,7 @@ pub(crate) struct Session {
     status: u8,
     affected: u64,
     /// Where memory for large messages comes from. Without it there are none.
-    memory: Option<MachineMemory>,
+    memory: Option<OwnerMemory>,
     /// Memory of the large message that was read last.
     large: Option<MemoryShare>,
     pub cancel_key: (i32, i32),
@@ -75,7 +77,7 @@ impl Session {
     }
 
     /// Allows large messages.
-    pub fn set_memory(&mut self, memory: MachineMemory) {
+    pub fn set_memory(&mut self, memory: OwnerMemory) {
         self.memory = Some(memory);
     }
 
@@ -115,14 +117,16 @@ impl Session {
         self.start_simple(sql).await?;
         let (mut rows, mut bytes) = (Vec::new(), 0);
         while let Some(row) = self.next_row().await? {
-            bytes += row.buffer().len();
-            if bytes > limits::COLLECTED_BYTES_MAX {
-                return Err(BrokerFault::too_large("the result", limits::COLLECTED_BYTES_MAX).into());
-            }
             let cell = |range: Option<std::ops::Range<usize>>| {
                 Ok(range.map_or_else(String::new, |range| String::from_utf8_lossy(&row.buffer()[range]).into_owned()))
             };
-            rows.push(row.ranges().map(cell).collect()?);
+            let cells: Vec<String> = row.ranges().map(cell).collect()?;
+            // A row or a cell takes memory even if it is empty.
+            bytes += size_of::<Vec<String>>() + cells.len() * size_of::<String>() + row.buffer().len();
+            if bytes > limits::COLLECTED_BYTES_MAX {
+                return Err(BrokerFault::too_large("the result", limits::COLLECTED_BYTES_MAX).into());
+            }
+            rows.push(cells);
         }
         Ok(rows)
     }
@@ -159,7 +163,7 @@ impl Session {
                     };
                     prepared.columns = body.fields().take(limits::COLUMNS_MAX).map(column).collect()?;
                 }
-                Message::ErrorResponse(body) => return Err(self.fail(&body).await),
+                Message::ErrorResponse(body) => return Err(self.fail(body).await),
                 Message::ReadyForQuery(_) if self.is_clean() => return Ok(prepared),
                 _ => {}
             }
@@ -189,7 +193,7 @@ impl Session {
             match self.next().await? {
                 Message::DataRow(row) => return Ok(Some(row)),
                 Message::CommandComplete(body) => self.affected = self.affected.saturating_add(rows_of(&body)),
-                Message::ErrorResponse(body) => return Err(self.fail(&body).await),
+                Message::ErrorResponse(body) => return Err(self.fail(body).await),
                 Message::CopyInResponse(_) | Message::CopyOutResponse(_) => {
                     let error = "COPY from or to the client does not work over HTTP";
                     return Err(BrokerFault::bad(error).with_code("0A000").into());
@@ -254,8 +258,10 @@ impl Session {
     }
 
     /// Reads what follows an error, up to the point where the connection can be used again.
-    async fn fail(&mut self, body: &ErrorResponseBody) -> SessionFailure {
-        let fault = BrokerFault::from_server(body);
+    async fn fail(&mut self, body: ErrorResponseBody) -> SessionFailure {
+        let fault = BrokerFault::from_server(&body);
+        // It may be large, and its memory is given back with the next message.
+        drop(body);
         while !self.is_clean() && self.next().await.is_ok() {}
         fault.into()
     }
@@ -269,7 +275,12 @@ impl Session {
             if let Some(header) = Header::parse(&self.input)?
                 && self.large.is_none()
             {
-                self.make_room(usize::try_from(header.len()).unwrap_or(usize::MAX)).await?;
+                let bytes = usize::try_from(header.len()).unwrap_or(usize::MAX);
+                // It is kept for as long as the rows come. Names have 63 bytes at most.
+                if header.tag() == ROW_DESCRIPTION && bytes > limits::LARGE_BYTES_MIN {
+                    return Err(SessionFailure::Lost("the names of the columns are too long".into()));
+                }
+                self.make_room(bytes).await?;
             }
             if let Some(message) = Message::parse(&mut self.input)? {
                 return Ok(message);

@@ -17,9 +17,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-use crate::{Broker, Connect, ConnectRefused, DatabaseStream, Login};
+use crate::{Broker, BrokerTarget, Connect, ConnectRefused, DatabaseStream, Login, limits};
 
 const MACHINE: &str = "machine";
+const TARGET: BrokerTarget<'_> = BrokerTarget { machine: MACHINE, owner: "owner" };
+const GONE: BrokerTarget<'_> = BrokerTarget { machine: "gone", owner: "owner" };
 
 /// Dials the shared server and counts.
 struct Dial {
@@ -55,7 +57,7 @@ impl BrokerBed {
     }
 
     async fn send(&self, method: Method, path: &str, body: impl Into<Body>) -> Response {
-        self.broker.answer(MACHINE, self.login.clone(), &method, path, body.into()).await
+        self.broker.answer(TARGET, self.login.clone(), &method, path, body.into()).await
     }
 
     async fn post(&self, path: &str, body: Value) -> (u16, Value) {
@@ -116,13 +118,13 @@ async fn health_and_info() {
     let (status, health) = bed.get("/v1/health").await;
     assert_eq!((status, &health["status"], &health["postgres"]), (200, &json!("ok"), &json!("ok")));
     assert!(health["ts"].as_str().unwrap().ends_with('Z'));
-    let gone = bed.broker.answer("gone", login("postgres", ""), &Method::GET, "v1/health", Body::empty()).await;
+    let gone = bed.broker.answer(GONE, login("postgres", ""), &Method::GET, "v1/health", Body::empty()).await;
     let (status, health) = read(gone).await;
     assert_eq!((status, &health["postgres"]), (503, &json!("unavailable")));
     let (status, info) = bed.get("v1/info").await;
     assert_eq!((status, &info["broker_version"]), (200, &json!("1.0.0")));
     assert!(info["extensions"].as_array().unwrap().contains(&json!("plpgsql")), "{info}");
-    let gone = bed.broker.answer("gone", login("postgres", ""), &Method::GET, "v1/info", Body::empty()).await;
+    let gone = bed.broker.answer(GONE, login("postgres", ""), &Method::GET, "v1/info", Body::empty()).await;
     assert_eq!(read(gone).await, (503, json!({ "error": "database unavailable: the machine is gone" })));
 }
 
@@ -401,14 +403,29 @@ async fn large_bodies_and_rows_take_turns() {
     let body = format!("{{\"database\":\"postgres\",\"sql\":\"SELECT 1\",\"params\":[0{}]}}", ",0".repeat(8_000_000));
     let (status, answer) = read(bed.send(Method::POST, "/v1/query", body).await).await;
     assert_eq!((status, &answer["error"]), (400, &json!("too many params (max 1000)")));
-    // A reader that stops after the first bytes holds up the other large rows, and not small ones.
+    // Readers that stop after the first bytes hold up the other large rows, and not small ones.
     let slow = json!({ "database": "postgres", "sql": "SELECT repeat('x', 15000000) FROM generate_series(1, 4)" });
-    let response = bed.send(Method::POST, "/v1/query", slow.to_string()).await;
+    let slow = || bed.send(Method::POST, "/v1/query", slow.to_string());
+    let responses = (slow().await, slow().await);
     let mut waits = Box::pin(ask());
     assert!(tokio::time::timeout(Duration::from_secs(1), &mut waits).await.is_err());
     assert_eq!(bed.one("SELECT 1").await, json!(1));
-    drop(response);
+    drop(responses);
     assert!(waits.await["rows"][0][0] == json!(text));
+}
+
+#[tokio::test]
+async fn a_long_error_is_cut() {
+    let bed = BrokerBed::new();
+    let long = json!({ "database": "postgres", "sql": "SELECT repeat('x', 15000000)::int" });
+    let (status, refused) = bed.post("/v1/query", long).await;
+    let error = refused["error"].as_str().unwrap();
+    assert_eq!((status, &refused["code"], error.len()), (400, &json!("22P02"), limits::ERROR_FIELD_BYTES_MAX));
+    assert!(error.starts_with("invalid input syntax for type integer: \"xxx"), "{}", &error[..80]);
+    assert_eq!(bed.one("SELECT 1").await, json!(1));
+    // Elements of arrays are read one by one, and what is wrong with one is told.
+    let values = json!([["a", null, "b,\"c"]]);
+    assert_eq!(bed.query("SELECT ($1::text[])[3]", values).await["rows"], json!([["b,\"c"]]));
 }
 
 #[tokio::test]
@@ -513,7 +530,7 @@ async fn health_takes_no_place_of_a_query_and_queries_take_none_of_its() {
     let sleeper = Arc::new(Sleeper::default());
     let broker = Broker::new(Arc::clone(&sleeper) as _, Scope::new());
     let ask = async |method: Method, path: &str, body: &str| {
-        read(broker.answer(MACHINE, login("a", "b"), &method, path, body.to_owned().into()).await).await
+        read(broker.answer(TARGET, login("a", "b"), &method, path, body.to_owned().into()).await).await
     };
     let query = "{\"database\":\"a\",\"sql\":\"SELECT 1\"}";
     let mut queries: Vec<_> = (0..16).map(|_| Box::pin(ask(Method::POST, "v1/query", query))).collect();
@@ -594,7 +611,7 @@ async fn a_server_that_breaks_the_protocol_gets_no_further() {
         let broker = Broker::new(Arc::new(Parrot(bytes.clone())), Scope::new());
         let body = json!({ "database": "postgres", "sql": "SELECT 1" }).to_string();
         let begun = Instant::now();
-        let response = broker.answer(MACHINE, login("a", "b"), &Method::POST, "/v1/query", body.into()).await;
+        let response = broker.answer(TARGET, login("a", "b"), &Method::POST, "/v1/query", body.into()).await;
         assert!(response.status().as_u16() >= 400, "{bytes:?}");
         assert!(begun.elapsed() < Duration::from_secs(10));
     }
