@@ -72,6 +72,9 @@ pub struct DirectoryError {
 pub trait ArchiveDirectory: Send + Sync + 'static {
     /// Says who a machine is. After an error the machine keeps its log and tries again.
     async fn who(&self, id: &str) -> Result<Who, DirectoryError>;
+
+    /// Whether anything is being restored from an archive. Nothing is removed from it meanwhile.
+    async fn is_read(&self, id: &str) -> Result<bool, DirectoryError>;
 }
 
 /// Why an archive cannot be opened.
@@ -250,7 +253,11 @@ impl Archive {
     /// Chooses the base for a restore. A rule about how recent a time may be is the caller's.
     pub async fn plan_restore(&self, id: &str, target: Option<SystemTime>) -> Result<RestorePlan, RestoreRefusal> {
         let shelf = self.shelf(id).map_err(|_| RestoreRefusal::NoBackup)?;
-        self.read_list(&shelf).await.map_err(|reason| RestoreRefusal::Unavailable { reason })?;
+        let unavailable = |reason| RestoreRefusal::Unavailable { reason };
+        self.read_list(&shelf).await.map_err(unavailable)?;
+        // A removal that has begun may take the backup that would be chosen.
+        let turn = tokio::time::timeout(DIRECTORY_MAX, shelf.turn.read()).await;
+        let _turn = turn.map_err(|_| unavailable("old backups are being removed".into()))?;
         let found = shelf.facts().holdings().restorable();
         found.plan(target)
     }
@@ -326,6 +333,13 @@ impl Archive {
 
     pub(crate) fn forget_shelf(&self, id: &str) {
         self.inner.shelves.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
+    /// Drops the shelves that tell nothing and that nobody uses, such as those of scratch machines.
+    pub(crate) fn drop_unused_shelves(&self) {
+        let mut shelves = self.inner.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        // Others find a shelf only while they hold the lock.
+        shelves.retain(|_, shelf| Arc::strong_count(shelf) > 1 || !shelf.facts().is_unused());
     }
 
     /// Asks the directory, for a limited time.

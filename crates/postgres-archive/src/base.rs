@@ -18,7 +18,7 @@ use tokio_util::io::ReaderStream;
 use crate::{
     Archive, ArchiveRead, ArchiveStoreError, BaseBackup, NameError, ReadError,
     archive::{add, chain, seconds},
-    limits::{BASE_BYTES_MAX, BASE_RECEIVE_MAX, BASE_TRIES, PART_BYTES, RETRY_MIN},
+    limits::{BASE_BYTES_MAX, BASE_RECEIVE_MAX, BASE_TRIES, BASES_MAX, PART_BYTES, RETRY_MIN},
     name::BaseName,
     shelf::{BaseNote, Shelf},
     spool::Draft,
@@ -95,7 +95,8 @@ impl Archive {
         let (shelf, name) = (self.shelf(id)?, name.parse::<BaseName>()?);
         let _turn = shelf.base_turn.clone().try_lock_owned().map_err(|_| BaseError::Busy)?;
         let _permit = self.inner.bases.try_acquire().map_err(|_| BaseError::Busy)?;
-        if !self.inner.spool.has_room().map_err(BaseError::Spool)? {
+        let is_full = shelf.facts().bases.len() >= BASES_MAX;
+        if is_full || !self.inner.spool.has_room().map_err(BaseError::Spool)? {
             return Err(BaseError::NoRoom);
         }
         let (tx, rx) = mpsc::channel(4);

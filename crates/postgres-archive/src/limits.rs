@@ -46,9 +46,19 @@ pub const RETRY_MAX: Duration = Duration::from_secs(60);
 /// How long one request to the store may take: a small object, a list, a part of a base backup.
 pub const STORE_REQUEST_MAX: Duration = Duration::from_secs(60);
 pub const STORE_LIST_MAX: Duration = Duration::from_secs(180);
-/// Size of one part of an upload, which is in memory. The store takes at most 10,000 parts, of 5 MiB
-/// or more.
+/// Size of one part of an upload, which is in memory. The store takes at most 10,000 parts, of
+/// 5 MiB or more.
 pub const PART_BYTES: usize = 8 * 1024 * 1024;
+/// How long the caller of a removal waits for it. It goes on in the background.
+pub const REMOVAL_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Files of one archive that wait for the store, those in the store, and base backups. A million
+/// segments are 15 TiB of log.
+pub const WAITING_FILES_MAX: usize = 2000;
+pub const STORED_FILES_MAX: usize = 1_000_000;
+pub const BASES_MAX: usize = 1000;
+/// The log of a large archive is looked through for gaps this often, others at each change.
+pub const GAP_LOOK: Duration = Duration::from_secs(30);
+pub const GAP_LOOK_FILES: usize = 2000;
 /// How often a base backup is tried to be stored before it is refused.
 pub const BASE_TRIES: u32 = 4;
 /// Age of the oldest file in the spool from which the archive is behind.

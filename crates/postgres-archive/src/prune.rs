@@ -4,7 +4,10 @@
 use std::{sync::Arc, time::SystemTime};
 
 use crate::{
-    Archive, ArchiveStoreError, NameError, Retention, WalName, archive::chain, limits::RETRY_MAX, shelf::Shelf,
+    Archive, ArchiveStoreError, NameError, Retention, WalName,
+    archive::chain,
+    limits::{REMOVAL_WAIT_MAX, RETRY_MAX},
+    shelf::Shelf,
     spool::Removal,
 };
 
@@ -16,11 +19,18 @@ pub struct Pruned {
 }
 
 impl Archive {
-    /// Removes what the retention no longer asks for. The newest backup always stays.
+    /// Removes what the retention no longer asks for, unless something is being restored from the
+    /// archive. The newest backup always stays.
     pub async fn prune(&self, id: &str, keep: Retention) -> Result<Pruned, ArchiveStoreError> {
         let shelf = self.shelf(id).map_err(|error| ArchiveStoreError::Settings(error.to_string()))?;
         self.list_in_turn(&shelf).await?;
         let _turn = shelf.turn.write().await;
+        // Asked only now: whoever begins to restore from here on chooses from what is left.
+        match self.inner.directory.is_read(id).await {
+            Ok(false) => {}
+            Ok(true) => return Ok(Pruned::default()),
+            Err(error) => return Err(ArchiveStoreError::Settings(error.to_string())),
+        }
         let outdated = shelf.facts().holdings().outdated(&keep, SystemTime::now());
         let objects = &self.inner.objects;
         for name in &outdated.bases {
@@ -51,31 +61,35 @@ impl Archive {
         Ok(Pruned { bases: outdated.bases.iter().map(ToString::to_string).collect(), wal_files: old.len() })
     }
 
-    /// Removes all of an archive. If the store does not answer now, the rest goes in the
+    /// Removes all of an archive. If the store is slow or does not answer, the rest goes in the
     /// background, also after a restart. What still arrives is refused.
     pub async fn remove(&self, id: &str) -> Result<(), NameError> {
         let shelf = self.shelf(id)?;
-        let (archive, scope) = (self.clone(), self.inner.scope.clone());
-        let removing = scope.run("archive removal", async move {
-            {
-                // A file that gets its place now is there before the removal, or refused.
-                let _intake = shelf.intake.lock().await;
-                let before = std::mem::replace(&mut shelf.facts().removal, Removal::Begun);
-                let (spool, id) = (archive.inner.spool.clone(), shelf.id.clone());
-                // A second note could outlive the first removal and take a new archive along.
-                if before == Removal::No
-                    && let Err(error) = archive.block(move || spool.mark_removed(&id)).await
-                {
-                    tracing::warn!(database = shelf.id, %error, "note the removal of an archive");
-                }
-            }
-            shelf.changed.send_replace(());
+        let (archive, marked) = (self.clone(), shelf.clone());
+        // A panic in it was logged; the sweep tries again.
+        let _ = self.inner.scope.run("archive removal mark", async move { archive.begin_removal(&marked).await }).await;
+        let archive = self.clone();
+        let removing = self.inner.scope.run("archive removal", async move {
             let _uploading = shelf.uploading.lock().await;
             archive.finish_removal(&shelf).await;
         });
-        // A panic in it was logged; the sweep tries again.
-        let _ = removing.await;
+        let _ = tokio::time::timeout(REMOVAL_WAIT_MAX, removing).await;
         Ok(())
+    }
+
+    async fn begin_removal(&self, shelf: &Arc<Shelf>) {
+        // A file that gets its place now is there before the removal, or refused.
+        let intake = shelf.intake.lock().await;
+        let before = std::mem::replace(&mut shelf.facts().removal, Removal::Begun);
+        let (spool, id) = (self.inner.spool.clone(), shelf.id.clone());
+        // A second note could outlive the first removal and take a new archive along.
+        if before == Removal::No
+            && let Err(error) = self.block(move || spool.mark_removed(&id)).await
+        {
+            tracing::warn!(database = shelf.id, %error, "note the removal of an archive");
+        }
+        drop(intake);
+        shelf.changed.send_replace(());
     }
 
     /// Removes the objects and then the spool. Tried again later if the store fails. The caller

@@ -23,7 +23,7 @@ use crate::{
     Archive, ArchiveRead, BaseError, ReadError, Who,
     archive::chain,
     connection::{ArchivePath, RelayAnswer, pieces, refuse, say, serve_requests},
-    limits::{HISTORY_BYTES_MAX, WAL_BYTES_MAX, WAL_RECEIVE_MAX},
+    limits::{HISTORY_BYTES_MAX, WAITING_FILES_MAX, WAL_BYTES_MAX, WAL_RECEIVE_MAX},
     name::WalName,
     shelf::{Shelf, SpoolRoom, WalDigest},
     spool::Draft,
@@ -140,7 +140,7 @@ impl Archive {
             return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the file is too large", headers, body).await;
         }
         // Other tenants' volumes may be on this disk.
-        let has_room = self.inner.spool.has_room().unwrap_or(false);
+        let has_room = self.inner.spool.has_room().unwrap_or(false) && shelf.facts().waiting.len() < WAITING_FILES_MAX;
         let Some(share) = has_room.then(|| self.inner.spool.reserve(&shelf.id, length)).flatten() else {
             shelf.facts().spool_full = SpoolRoom::Full;
             self.assess(shelf);

@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::{
     health::ArchiveHealth,
-    limits::{BEHIND_AFTER, CONNECTIONS_PER_DATABASE_MAX, FAILURES_MAX},
+    limits::{BEHIND_AFTER, CONNECTIONS_PER_DATABASE_MAX, FAILURES_MAX, GAP_LOOK, GAP_LOOK_FILES},
     name::{BaseName, Lsn, Segment, WalName},
     spool::{Leftovers, Removal, WaitingWal},
     timeline::{BasePoint, Holdings, TimelineHistory},
@@ -140,6 +140,8 @@ pub struct Facts {
     pub spool_full: SpoolRoom,
     pub last_archived_at: Option<SystemTime>,
     pub health: ArchiveHealth,
+    /// When the log was last looked through for gaps, and whether it has one.
+    gap_looked: Option<(Instant, bool)>,
 }
 
 /// Whether the last file of this database found room.
@@ -166,6 +168,7 @@ impl Shelf {
             spool_full: SpoolRoom::Free,
             last_archived_at: None,
             health: ArchiveHealth::Ok,
+            gap_looked: None,
         };
         Self {
             id: found.id,
@@ -188,6 +191,15 @@ impl Shelf {
 impl Facts {
     pub fn is_removed(&self) -> bool {
         self.removal == Removal::Begun
+    }
+
+    /// Whether a new shelf would be the same.
+    pub fn is_unused(&self) -> bool {
+        self.removal == Removal::No
+            && self.listing == Listing::Unread
+            && self.waiting.is_empty()
+            && self.conflicts_aside == 0
+            && self.health == ArchiveHealth::Ok
     }
 
     /// All that a restore through this server can use: the store and the spool.
@@ -234,11 +246,25 @@ impl Facts {
         self.waiting.values().map(|file| file.arrived).min()
     }
 
-    pub fn assess(&self, now: SystemTime) -> ArchiveHealth {
+    /// Whether a segment is missing. Looks through the log of a large archive only now and then.
+    fn has_gap(&mut self) -> bool {
+        let is_large = self.stored.len() > GAP_LOOK_FILES;
+        if let Some((at, has_gap)) = self.gap_looked
+            && is_large
+            && at.elapsed() < GAP_LOOK
+        {
+            return has_gap;
+        }
+        let has_gap = self.holdings().restorable().gap.is_some();
+        self.gap_looked = Some((Instant::now(), has_gap));
+        has_gap
+    }
+
+    pub fn assess(&mut self, now: SystemTime) -> ArchiveHealth {
         let waits = |file: &WaitingWal| now.duration_since(file.arrived).is_ok_and(|age| age > BEHIND_AFTER);
         if self.conflict.is_some() || self.conflicts_aside > 0 || self.failures >= FAILURES_MAX {
             ArchiveHealth::Failing
-        } else if self.listing == Listing::Read && self.holdings().restorable().gap.is_some() {
+        } else if self.listing == Listing::Read && self.has_gap() {
             ArchiveHealth::Gap
         } else if self.spool_full == SpoolRoom::Full || self.waiting.values().any(waits) {
             ArchiveHealth::Behind

@@ -33,8 +33,14 @@ impl Archive {
     pub fn run(&self) {
         let (archive, token) = (self.clone(), self.inner.scope.token());
         self.inner.scope.start("archive uploads", async move {
+            let mut assessed = None;
             loop {
-                archive.sweep();
+                let is_due = assessed.is_none_or(|at: Instant| at.elapsed() >= SWEEP);
+                if is_due {
+                    assessed = Some(Instant::now());
+                    archive.drop_unused_shelves();
+                }
+                archive.sweep(is_due);
                 tokio::select! {
                     () = token.cancelled() => return,
                     () = archive.inner.arrived.notified() => {}
@@ -51,7 +57,8 @@ impl Archive {
         due.map_or(SWEEP, |due| due.saturating_duration_since(now).clamp(RETRY_MIN / 10, SWEEP))
     }
 
-    fn sweep(&self) {
+    /// Begins the uploads that are due. Now and then it also assesses the archives that have none.
+    fn sweep(&self, assess: bool) {
         for shelf in self.shelves() {
             let (due, removed) = {
                 let mut facts = shelf.facts();
@@ -63,7 +70,9 @@ impl Archive {
             };
             if !due {
                 // Time alone can make an archive late.
-                self.assess(&shelf);
+                if assess {
+                    self.assess(&shelf);
+                }
                 continue;
             }
             let archive = self.clone();

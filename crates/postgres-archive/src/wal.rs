@@ -14,7 +14,7 @@ use tokio_util::io::ReaderStream;
 use crate::{
     Archive, ArchiveRead, ArchiveStoreError, NameError,
     archive::{add, chain},
-    limits::{HISTORIES_MAX, HISTORY_BYTES_MAX, HISTORY_LINES_MAX, WAL_BYTES_MAX},
+    limits::{HISTORIES_MAX, HISTORY_BYTES_MAX, HISTORY_LINES_MAX, STORED_FILES_MAX, WAL_BYTES_MAX},
     name::WalName,
     packing::{digest, unpack},
     shelf::{Shelf, SpoolRoom, StoredWal, WalDigest},
@@ -102,6 +102,9 @@ impl Archive {
         if let Some(known) = known {
             return Ok(if known == digest { Taken::Known } else { Taken::Conflict });
         }
+        if shelf.facts().stored.len() >= STORED_FILES_MAX {
+            return Ok(Taken::Refused("the archive has too many files; make a new database from it"));
+        }
         let history = match name {
             WalName::History(timeline) => {
                 let text = tokio::fs::read_to_string(draft.path()).await.unwrap_or_default();
@@ -131,7 +134,8 @@ impl Archive {
         self.block(move || digest(File::open(path)?)).await
     }
 
-    /// Opens a file of the log, wherever it is. It is whole and checked before its first byte is read.
+    /// Opens a file of the log, wherever it is. It is whole and checked before its first byte is
+    /// read.
     pub async fn open_wal(&self, id: &str, name: &str) -> Result<ArchiveRead, ReadError> {
         let (shelf, name) = (self.shelf(id)?, name.parse::<WalName>()?);
         let (file, bytes) = self.find_file(&shelf, name).await?;

@@ -160,6 +160,11 @@ impl ArchiveDirectory for Directory {
             Some(Err(reason)) => Err(DirectoryError { reason: reason.to_string() }),
         }
     }
+
+    async fn is_read(&self, id: &str) -> std::result::Result<bool, DirectoryError> {
+        let reads = |who: &_| matches!(who, Ok(Who::Restoring { source }) if source == id);
+        Ok(self.0.lock().unwrap().values().any(reads))
+    }
 }
 
 /// An archive that can be ended as by a crash and opened again.

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use super::bed::{Bed, DB, StoreFault, at, content, wal};
 use crate::{
-    ArchiveHealth, BaseCopy, BaseError, RestoreRefusal, Retention, WaitError, Who, name::Segment, verify::tests::backup,
+    ArchiveHealth, BaseCopy, BaseError, Pruned, RestoreRefusal, Retention, WaitError, Who, name::Segment,
+    verify::tests::backup,
 };
 
 const BASE: &str = "/base/base-20260101T000000Z.tar.gz";
@@ -239,6 +240,11 @@ async fn retention_drops_backups_and_the_log_before_them() {
     // All backups are young enough, but the first segment is older than all of them.
     let young = bed.archive.prune(DB, Retention { count: 1, age: all }).await.unwrap();
     assert_eq!((young.bases.len(), young.wal_files), (0, 1));
+    let restores = ("restored".to_owned(), Ok(Who::Restoring { source: DB.to_owned() }));
+    bed.directory.0.lock().unwrap().extend([restores]);
+    let nothing = bed.archive.prune(DB, Retention { count: 2, age: Duration::ZERO }).await.unwrap();
+    assert_eq!(nothing, Pruned::default(), "it is read");
+    bed.directory.0.lock().unwrap().clear();
     let pruned = bed.archive.prune(DB, Retention { count: 2, age: Duration::ZERO }).await.unwrap();
     assert_eq!((pruned.bases, pruned.wal_files), (vec!["base-20260101T010000Z.tar.gz".to_owned()], 3));
     let bed = bed.reopen().await;
