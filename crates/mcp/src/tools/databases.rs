@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::pass;
 use crate::{
-    api::{Api, RestRequest},
+    api::{Api, RestAnswer, RestRequest},
     arguments::Arguments,
     limits::{DATABASE_MAX, LOG_LINES_DEFAULT, LOG_LINES_MAX, PROGRESS_EVERY, TEXT_BYTES_MAX},
     output::{ToolOutput, cut_middle},
@@ -48,7 +48,7 @@ async fn make(api: &dyn Api, path: &[&str], (given, names): (&Arguments<'_>, &[&
         tokio::time::sleep(PROGRESS_EVERY).await;
         answer = api.call(RestRequest::new("GET", &["databases", id])).await?;
     }
-    let mut shown = ToolOutput::of(&answer, "use get_database");
+    let mut shown = without_token(&answer, "use get_database");
     match answer.json().unwrap_or_default()["status"].as_str() {
         Some("failed" | "error") => shown.failed = true,
         Some("provisioning") => shown = shown.and("[it is not ready yet; look again with get_database]"),
@@ -64,12 +64,16 @@ pub async fn list(api: &dyn Api) -> Result<ToolOutput, String> {
 /// Shows a database. Its broker token stays here: `queries` needs no copy of it.
 pub async fn get(api: &dyn Api, given: &Arguments<'_>) -> Result<ToolOutput, String> {
     let answer = api.call(RestRequest::new("GET", &["databases", given.id("database_id")?])).await?;
+    Ok(without_token(&answer, ""))
+}
+
+fn without_token(answer: &RestAnswer, read_on: &str) -> ToolOutput {
     match answer.json() {
         Some(Value::Object(mut shown)) if !answer.is_refusal() => {
             shown.remove("broker_token");
-            Ok(ToolOutput::text(Value::Object(shown).to_string()))
+            ToolOutput::text(Value::Object(shown).to_string())
         }
-        _ => Ok(ToolOutput::of(&answer, "")),
+        _ => ToolOutput::of(answer, read_on),
     }
 }
 

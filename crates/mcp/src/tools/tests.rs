@@ -263,8 +263,9 @@ async fn a_listing_falls_back_to_the_home_directory_only_by_default() {
 #[tokio::test(start_paused = true)]
 async fn a_database_is_waited_for() {
     let making = r#"{"id":"d","status":"provisioning"}"#;
-    let ready = r#"{"id":"d","status":"running","connection_url":"postgres://x"}"#;
+    let ready = r#"{"broker_token":"pds_pg_secret","connection_url":"postgres://x","id":"d","status":"running"}"#;
     let api = StandIn::playing([(202, making), (200, making), (200, ready)]);
+    let ready = ready.replace(r#""broker_token":"pds_pg_secret","#, "");
     assert_eq!(api.run("create_database", json!({"label": "l", "size": "4g"})).await, ToolOutput::text(ready));
     assert_eq!(api.body(0), json!({"label": "l", "size": "4g"}));
     assert_eq!(api.asked(), ["POST /databases", "GET /databases/d", "GET /databases/d"]);
@@ -278,7 +279,7 @@ async fn a_database_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn copies_of_databases_are_waited_for() {
     let making = r#"{"id":"e","status":"provisioning"}"#;
-    let ready = r#"{"id":"e","status":"running","connection_url":"postgres://x"}"#;
+    let ready = r#"{"connection_url":"postgres://x","id":"e","status":"running"}"#;
     let time = "2026-01-31T23:59:59Z";
     for (tool, route, sent) in [
         ("branch_database", "branches", json!({"label": "l"})),
