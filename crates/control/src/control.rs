@@ -23,8 +23,8 @@ use tokio::sync::mpsc;
 
 use crate::{
     app::{
-        CredentialCache, OpenLinks, PreviewSigner, Promotions, ReconcileRequest, RunningDrills, TermLocks, host_name,
-        take_host_lease, taken_over,
+        CredentialCache, OpenLinks, PreviewSigner, Promotions, ReconcileRequest, RunningDrills, ServerStarts,
+        TermLocks, host_name, take_host_lease, taken_over,
     },
     boots::BootHistory,
     build::{Builds, ImageClient, ImageSettings},
@@ -70,6 +70,7 @@ pub struct Control {
     /// The archive of databases; set once, after the start. `None` in it: there is no archive.
     pub(crate) archive: Arc<OnceLock<Option<Archive>>>,
     pub(crate) drills: RunningDrills,
+    pub(crate) server_starts: ServerStarts,
     pub(crate) templates: TemplateBuilding,
     pub(crate) webhooks: WebhookDelivery,
     pub(crate) usage: UsageFigures,
@@ -241,6 +242,7 @@ impl Control {
             },
             archive: Arc::default(),
             drills: RunningDrills::default(),
+            server_starts: ServerStarts::default(),
             templates: TemplateBuilding {
                 builds: Arc::new(builds),
                 images: Arc::new(ImageClient::new(ImageSettings::default(), scope.clone())),

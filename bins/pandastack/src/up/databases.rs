@@ -202,12 +202,19 @@ impl QueryActivity for HeldAwake {
     fn changed(&self, _: QueryState) {}
 }
 
+/// What strangers are told instead of the reason.
+const HAS_FAILED: &str = "the database has failed; its owner sees the reason with: pandastack db get";
+const NOT_ALLOWED: &str = "the database may not be used now; its owner sees the reason with: pandastack db wake";
+
 fn refusal(fault: pandastack_model::Fault) -> OpenRefusal {
     match (fault.kind, fault.code) {
         (FaultKind::Missing, _) => OpenRefusal::Unknown,
         (_, "database.not_ready") => OpenRefusal::Starting,
-        (FaultKind::Conflict | FaultKind::Gone, _) => OpenRefusal::Failed(fault.text),
-        (FaultKind::Forbidden | FaultKind::Payment | FaultKind::Unauthorized, _) => OpenRefusal::Denied(fault.text),
+        // Nobody has given a password yet. Why it failed may quote the database's log.
+        (FaultKind::Conflict | FaultKind::Gone, _) => OpenRefusal::Failed(HAS_FAILED.to_owned()),
+        (FaultKind::Forbidden | FaultKind::Payment | FaultKind::Unauthorized, _) => {
+            OpenRefusal::Denied(NOT_ALLOWED.to_owned())
+        }
         (FaultKind::Busy | FaultKind::Quota | FaultKind::TooFast | FaultKind::Storage, _) => {
             OpenRefusal::Busy(fault.text)
         }

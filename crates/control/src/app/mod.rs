@@ -53,7 +53,7 @@ pub(crate) use billing::{DaysUsage, MonthBill, STRIPE_EVENT_BYTES_MAX, UsageQues
 pub use bootstrap::{BootstrapError, BootstrapKey};
 pub(crate) use create::public_boot_mode;
 pub use credentials::CredentialCache;
-pub(crate) use databases::{DatabaseView, RunningDrills, no_database};
+pub(crate) use databases::{DatabaseView, RunningDrills, ServerStarts, no_database};
 pub use dead_events::{DeadMeterEvents, RequeueReport};
 pub(crate) use deliver::no_delivery;
 pub(crate) use fork::{ForkGrouping, ForkResult};

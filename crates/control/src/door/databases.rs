@@ -326,7 +326,9 @@ fn status_of(view: &DatabaseView) -> (&'static str, Option<String>) {
         return ("failed", Some(error.clone()));
     }
     match (&view.state, view.row.login()) {
-        (Some(SandboxState::Failed { reason }), _) => ("failed", Some(reason.clone())),
+        (Some(SandboxState::Failed { reason }), Some(_)) => {
+            ("provisioning", Some(format!("its machine is being restarted: {reason}")))
+        }
         (Some(state), Some(_)) => (database_status(state), None),
         (None, Some(_)) => ("failed", Some("the database's machine is gone".to_owned())),
         (_, None) => ("provisioning", Some("the server is being started".to_owned())),

@@ -19,6 +19,7 @@ pub async fn fork(
     body: Body,
 ) -> Answer<(StatusCode, Json<Fork>)> {
     let wish = optional_json_body::<ForkRequest>(body).await?.forks()?;
+    control.refuse_database(&caller, id).await?;
     let ForkResult { parent, layer, tree: _, at_ns, children, failures } =
         control.fork(&caller, id, wish, ForkGrouping::Loose).await?;
     let children: Vec<_> = children.into_iter().map(render).collect();
@@ -42,6 +43,7 @@ pub async fn tree(
     body: Body,
 ) -> Answer<(StatusCode, Json<ForkTree>)> {
     let wish = optional_json_body::<ForkRequest>(body).await?.tree()?;
+    control.refuse_database(&caller, id).await?;
     let ForkResult { parent, layer, tree, at_ns, children, failures } =
         control.fork(&caller, id, wish, ForkGrouping::Tree).await?;
     let tree = ForkTree {

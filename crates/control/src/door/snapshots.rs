@@ -18,6 +18,7 @@ pub async fn create(
     Authenticated(caller): Authenticated,
     SandboxPath(id): SandboxPath,
 ) -> Answer<(StatusCode, Json<Snapshot>)> {
+    control.refuse_database(&caller, id).await?;
     let snapshot = control.snapshot(&caller, id).await?;
     Ok((StatusCode::CREATED, Json(render(snapshot))))
 }

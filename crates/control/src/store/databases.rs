@@ -262,10 +262,14 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Records the credentials of a database. It is ready from now on. Returns false if it was
-    /// deleted.
+    /// Records the credentials of a database. It is ready from now on, and a restore is done: after
+    /// a crash it must not begin again, because its data is no longer that of its source. Returns
+    /// false if it was deleted.
     pub async fn set_database_login(&self, id: SandboxId, login: &DatabaseCredentials) -> Result<bool, StoreError> {
-        let sql = "UPDATE managed_database SET password = ?, broker_token = ?, next_password = NULL, error = NULL
+        let sql = "UPDATE managed_database SET password = ?, broker_token = ?, next_password = NULL, error = NULL,
+                       kept_volume = CASE WHEN repair = 'restore' THEN NULL ELSE kept_volume END,
+                       restore_to = NULL,
+                       repair = CASE WHEN repair = 'restore' THEN NULL ELSE repair END
                    WHERE id = ?";
         query(sql)
             .bind(login.password.reveal().clone())
@@ -313,6 +317,16 @@ impl Store {
             query_as(sql).fetch_all(&self.database).await.map_err(failed("list archives of deleted databases"))?;
         let id = |text: String| text.parse().map_err(|_| StoreError::Corrupt { id: text, field: "database_id" });
         rows.into_iter().map(|(text,)| id(text)).collect()
+    }
+
+    /// Records that the backups of a database are to be removed.
+    pub async fn remember_archive(&self, id: SandboxId) -> Result<(), StoreError> {
+        query("INSERT INTO forgotten_archive (database_id) VALUES (?) ON CONFLICT (database_id) DO NOTHING")
+            .bind(id.to_string())
+            .execute(&self.database)
+            .await
+            .map(drop)
+            .map_err(failed("remember the archive of a database"))
     }
 
     /// Records that the archive removes the backups of a deleted database by itself.
@@ -373,8 +387,8 @@ impl Store {
     /// Counts the databases of all workspaces by the status that the API shows.
     pub async fn count_databases(&self) -> Result<Vec<(&'static str, u64)>, StoreError> {
         let sql = "SELECT CASE WHEN d.repair IS NOT NULL THEN 'creating'
-                               WHEN d.error IS NOT NULL OR s.status = 'failed' THEN 'failed'
-                               WHEN d.password IS NULL OR d.broker_token IS NULL THEN 'creating'
+                               WHEN d.error IS NOT NULL THEN 'failed'
+                               WHEN d.password IS NULL OR d.broker_token IS NULL OR s.status = 'failed' THEN 'creating'
                                WHEN s.status IS NULL THEN 'failed'
                                ELSE s.status END, COUNT(*)
                    FROM managed_database d LEFT JOIN sandbox s ON s.id = d.id GROUP BY 1 ORDER BY 1";

@@ -195,6 +195,33 @@ async fn volumes_cost_storage_from_their_making_to_their_end() {
 }
 
 #[tokio::test]
+async fn the_copied_volume_of_a_fork_is_reported_with_the_fork() {
+    let clock = StillClock::at(NOON_S);
+    let rig = rig(&clock).await;
+    assert_eq!(rig.send(Method::POST, "/v1/volumes", json!({"name": "data", "size_mb": 2048})).await.0, 201);
+    let (status, writer) = rig.create(json!({"template": "mini", "volumes": [{"name": "data"}]})).await;
+    assert_eq!(status, 201, "{writer}");
+    let (status, fork) = rig.post(&format!("/v1/sandboxes/{}/fork", writer["id"].as_str().unwrap())).await;
+    assert_eq!(status, 201, "{fork}");
+    clock.pass(HOUR);
+    billed(&rig).await;
+    let storage = async || {
+        let (_, report) = rig.get("/v1/usage?by=sandbox").await;
+        let rows = report["rows"].as_array().unwrap().iter();
+        let rows = rows.map(|row| (row["key"].as_str().unwrap().to_owned(), row["storage_gib_seconds"].clone()));
+        rows.collect::<BTreeMap<_, _>>()
+    };
+    let child = fork["sandbox"]["id"].as_str().unwrap();
+    let reported = storage().await;
+    assert_eq!(reported.len(), 2, "the fork and the volume of its parent: {reported:?}");
+    near(&reported[child], (2 * HOUR) as f64);
+    // The report stays as it is when both are gone.
+    assert_eq!(rig.delete(&format!("/v1/sandboxes/{child}")).await, 204);
+    billed(&rig).await;
+    near(&storage().await[child], (2 * HOUR) as f64);
+}
+
+#[tokio::test]
 async fn usage_is_split_by_day_template_sandbox_and_member() {
     let clock = StillClock::at(NOON_S);
     let rig = rig(&clock).await;

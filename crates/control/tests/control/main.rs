@@ -13,6 +13,7 @@ mod builds;
 mod contract;
 mod cookies;
 mod database_care;
+mod database_crashes;
 mod databases;
 mod docs;
 mod egress;

@@ -88,15 +88,14 @@ impl Control {
     pub(super) async fn take_base_backup(&self, id: SandboxId) -> Result<BaseBackup, Fault> {
         let archive = self.archive().ok_or_else(no_archive)?;
         let name = base_name(self.clock.now_ns());
-        self.run_in_database(id, &["base-backup", &name], None, DATABASE_BACKUP_MAX).await?;
+        let done = self.run_in_database(id, &["base-backup", &name], None, DATABASE_BACKUP_MAX).await;
         let key = id.to_string();
         let keep = Retention { count: DATABASE_BACKUPS_MIN, age: DATABASE_BACKUPS_AGE };
-        // What is restored now may need what is too old for others.
-        if !self.is_restored_from(id).await?
-            && let Err(error) = archive.prune(&key, keep).await
-        {
+        // Even if it failed: the archive may have it all the same.
+        if let Err(error) = archive.prune(&key, keep).await {
             tracing::warn!(database = %id, %error, "could not remove old backups yet");
         }
+        done?;
         let state = archive.state(&key).await.map_err(Fault::bug)?;
         let taken = state.bases.into_iter().find(|base| base.name == name);
         taken.ok_or_else(|| Fault::bug("the archive does not show the backup that it took"))
@@ -111,8 +110,10 @@ impl Control {
             tracing::warn!(database = %id, %error, "a new database has no base backup yet; one will be taken");
         }
         // It may have been deleted meanwhile.
-        if matches!(self.store.any_database(id).await, Ok(None)) {
-            self.drop_archive(id).await;
+        if matches!(self.store.any_database(id).await, Ok(None))
+            && let Err(fault) = self.drop_archive(id).await
+        {
+            tracing::warn!(database = %id, %fault, "could not remove the backups of a database");
         }
     }
 
@@ -121,27 +122,29 @@ impl Control {
         Ok(self.drills.reads(id) || self.store.is_restored_from(id).await?)
     }
 
-    /// Removes the backups of deleted databases, but not while something is restored from them.
+    /// Removes the backups of deleted databases.
     pub(super) async fn remove_forgotten_archives(&self) -> Result<(), Fault> {
-        if self.archive.get().is_none() {
-            // The server is starting.
-            return Ok(());
-        }
         for id in self.store.forgotten_archives().await? {
-            if !self.is_restored_from(id).await? {
-                self.drop_archive(id).await;
-                self.store.archive_is_removed(id).await?;
-            }
+            self.remove_forgotten_archive(id).await?;
         }
         Ok(())
     }
 
-    /// Removes all backups of a database.
-    pub(super) async fn drop_archive(&self, id: SandboxId) {
-        if let Some(archive) = self.archive()
-            && let Err(error) = archive.remove(&id.to_string()).await
-        {
-            tracing::warn!(database = %id, %error, "could not remove the backups of a database");
+    /// Removes the backups of a deleted database, but not while something is restored from them,
+    /// and not while the server has no archive: they may be in the one that it gets.
+    pub(super) async fn remove_forgotten_archive(&self, id: SandboxId) -> Result<(), Fault> {
+        if self.archive().is_some() && !self.is_restored_from(id).await? {
+            self.drop_archive(id).await?;
+            self.store.archive_is_removed(id).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes all backups of a database. If the server has no archive now, it does so when it has.
+    pub(super) async fn drop_archive(&self, id: SandboxId) -> Result<(), Fault> {
+        match self.archive() {
+            Some(archive) => archive.remove(&id.to_string()).await.map_err(Fault::bug),
+            None => Ok(self.store.remember_archive(id).await?),
         }
     }
 
@@ -295,6 +298,11 @@ impl ArchiveDirectory for Control {
             None if self.store.is_golden_maker(id).await.map_err(failed)? => Ok(Who::Database),
             None => Ok(Who::Other),
         }
+    }
+
+    async fn is_read(&self, id: &str) -> Result<bool, DirectoryError> {
+        let Ok(id) = id.parse::<SandboxId>() else { return Ok(false) };
+        self.is_restored_from(id).await.map_err(|fault| DirectoryError { reason: fault.text.to_string() })
     }
 }
 

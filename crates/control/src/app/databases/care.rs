@@ -81,13 +81,21 @@ impl Control {
         let mut records: HashMap<SandboxId, Arc<tokio::sync::Mutex<CareRecord>>> = HashMap::new();
         let backups = Arc::new(Semaphore::new(DATABASE_BACKUPS_AT_ONCE));
         let looks = Arc::new(Semaphore::new(DATABASE_LOOKS_AT_ONCE));
+        let removals = Arc::new(Semaphore::new(1));
         loop {
             tokio::select! {
                 () = tokio::time::sleep(DATABASE_LOOK_PAUSE) => {}
                 () = token.cancelled() => return,
             }
-            if let Err(fault) = self.remove_forgotten_archives().await {
-                tracing::warn!(%fault, "could not remove the backups of deleted databases");
+            // Not here: a store that does not answer must not keep the databases waiting.
+            if let Ok(turn) = removals.clone().try_acquire_owned() {
+                let control = self.clone();
+                self.scope.start("remove the backups of deleted databases", async move {
+                    if let Err(fault) = control.remove_forgotten_archives().await {
+                        tracing::warn!(%fault, "could not remove the backups of deleted databases");
+                    }
+                    drop(turn);
+                });
             }
             let rows = match self.store.all_databases().await {
                 Ok(rows) => rows,
@@ -123,10 +131,16 @@ impl Control {
         match self.store.any_state(row.id).await? {
             Some(SandboxState::Failed { reason }) if row.error.is_none() => {
                 record.restarts.retain(|restart| now.duration_since(*restart) < RESTARTS_COUNTED);
-                if record.restarts.len() >= DATABASE_RESTARTS_MAX {
-                    return Ok(());
+                let allowed = if record.restarts.len() < DATABASE_RESTARTS_MAX {
+                    self.check_wake(&row.workspace, row.id).await.map_err(|fault| fault.text.to_string())
+                } else {
+                    Err(format!("its machine dies again and again: {reason}"))
+                };
+                if let Err(error) = allowed {
+                    tracing::warn!(database = %row.id, error, "not restarting a database whose machine died");
+                    // Shown as failed from now on. Its owner can restart it.
+                    return Ok(self.store.fail_database(row.id, &error).await?);
                 }
-                self.check_wake(&row.workspace, row.id).await?;
                 record.restarts.push(now);
                 tracing::warn!(database = %row.id, reason, "restarting a database whose machine died");
                 self.tell(row.id, EventKind::DatabaseRestarted, json!({ "reason": reason })).await?;

@@ -187,6 +187,13 @@ impl Control {
             let control = self.clone();
             self.provision(Caller::of(row.workspace), row.id, async move { control.repair_database(row.id).await });
         }
+        for row in self.store.all_databases().await? {
+            // A restore that was cut off at its very end has left the old volume.
+            let is_settled = row.repair.is_none() && row.kept_volume.is_none() && row.broker_token.is_some();
+            if is_settled && self.store.copies_of(row.id).await?.len() > 1 {
+                self.forget_other_data(&row).await?;
+            }
+        }
         Ok(())
     }
 }

@@ -24,11 +24,12 @@ const LOGIN_DATABASE: &str = "postgres";
 const END_SESSIONS: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE backend_type = 'client backend' AND usename = current_user AND pid <> pg_backend_pid()";
 
-/// Whether new credentials are tried before anybody is told of them.
+/// What happens with new credentials before anybody is told of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoginCheck {
     /// The server's answer to the change is enough.
     None,
+    /// They are tried, and clients with the old ones are cut off.
     BothPorts,
 }
 
@@ -38,19 +39,9 @@ impl Control {
         self.need_host()?;
         self.running_database(caller, id, FaultKind::Conflict).await?;
         let control = self.clone();
-        let work = async move { control.renew_login_and_verify(id).await };
+        let work = async move { control.renew_login(id, LoginCheck::BothPorts).await };
         self.scope.run("reset the credentials of a database", work).await.map_err(Fault::bug)??;
         self.database(caller, id).await
-    }
-
-    async fn renew_login_and_verify(&self, id: SandboxId) -> Result<(), Fault> {
-        self.renew_login(id, LoginCheck::BothPorts).await?;
-        // Clients of the pooler that logged in with the old password would stay.
-        let renewed = self.run_in_database(id, &["renew-pooler"], None, DATABASE_ERRAND_MAX).await;
-        renewed.map(drop).map_err(|fault| {
-            let text = "the credentials are new, but clients with the old ones may still be connected; try again";
-            Fault::new(FaultKind::Unavailable, "database.clients_stay", text).with_detail(fault.text)
-        })
     }
 
     /// Sets fresh credentials in the machine, then in the row. One request at a time does so: the
@@ -76,7 +67,7 @@ impl Control {
             return Err(fault);
         }
         if check == LoginCheck::BothPorts
-            && let Err(fault) = self.verify_login(id, &next).await
+            && let Err(fault) = self.verify_and_cut_off(id, &next).await
         {
             if let Some(old) = &row.password {
                 self.set_password(id, Some(&next), old).await?;
@@ -153,6 +144,16 @@ impl Control {
         let stream = self.host.connect(id, port).await.map_err(other)?;
         let (user, database) = (DATABASE_ROLE.to_owned(), LOGIN_DATABASE.to_owned());
         DirectSession::open(Box::new(stream), &Login { user, password: password.clone(), database }).await
+    }
+
+    async fn verify_and_cut_off(&self, id: SandboxId, password: &Secret<String>) -> Result<(), Fault> {
+        self.verify_login(id, password).await?;
+        // Clients of the pooler that logged in with the old password would stay.
+        let renewed = self.run_in_database(id, &["renew-pooler"], None, DATABASE_ERRAND_MAX).await;
+        renewed.map(drop).map_err(|fault| {
+            let text = "clients with the old credentials could not be cut off, so the old ones hold; try again";
+            Fault::new(FaultKind::Unavailable, "database.clients_stay", text).with_detail(fault.text)
+        })
     }
 
     /// Checks that clients can log in by the pooler and past it.

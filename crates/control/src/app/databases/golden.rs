@@ -135,7 +135,7 @@ impl Control {
         let given_up = async {
             self.clear_maker(golden).await?;
             self.host.release(golden.layer).await?;
-            self.drop_archive(golden.sandbox).await;
+            self.drop_archive(golden.sandbox).await?;
             self.store.forget_golden(&golden.template_layer).await?;
             Ok::<(), Fault>(())
         };

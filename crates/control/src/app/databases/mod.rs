@@ -20,6 +20,7 @@ pub use care::RunningDrills;
 use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::{Caller, DatabaseLogin, IdlePolicy, UseKind};
 use pandastack_wire_public::{DATABASE_ROLE, DatabaseLogs, DatabaseSleep, DatabaseStats};
+pub use repair::ServerStarts;
 use subtle::ConstantTimeEq;
 
 use crate::{
@@ -117,18 +118,19 @@ impl Control {
                 control.delete_to_the_end(caller, id).await?;
             }
             control.store.forget_database(id).await?;
-            control.remove_forgotten_archives().await
+            control.remove_forgotten_archive(id).await
         };
         self.scope.run("delete database", work).await.map_err(Fault::bug)?
     }
 
     /// Refuses to delete the sandbox of a database, or to let it end when idle: the database would
-    /// lose its data unasked.
+    /// lose its data unasked. Refuses copies too: they would have its password.
     pub(crate) async fn refuse_database(&self, caller: &Caller, id: SandboxId) -> Result<(), Fault> {
         if self.store.find_database(&caller.workspace, id).await?.is_none() {
             return Ok(());
         }
-        let text = format!("sandbox {id} belongs to a database; change or delete that instead: /v1/databases/{id}");
+        let text =
+            format!("sandbox {id} belongs to a database; change, branch or delete that instead: /v1/databases/{id}");
         Err(Fault::new(FaultKind::Conflict, "sandbox.of_database", text))
     }
 
@@ -238,8 +240,8 @@ fn usable(view: &DatabaseView) -> Result<(), Fault> {
             failed(format!("the database could not be made ({error}); delete it and create another"))
         }
         (Some(error), _, Some(_)) => failed(format!("the database has failed ({error}); {help}")),
-        (None, Some(SandboxState::Failed { reason }), _) => {
-            failed(format!("the database has failed ({reason}); {help}"))
+        (None, Some(SandboxState::Failed { .. }), Some(_)) => {
+            not_ready("the database's machine died and is being restarted; try again in a few seconds")
         }
         (None, Some(_), Some(_)) => Ok(()),
         (None, _, None) => not_ready("the database is not ready yet"),

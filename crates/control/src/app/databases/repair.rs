@@ -1,9 +1,16 @@
 //! Restarts a database on its volume, rebuilds it from its archive, and resets a branch to its
 //! parent. What is to be done is written first, so that the next start of the server goes on.
 
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures_util::{FutureExt, future::Shared};
 use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::Caller;
 use pandastack_wire_public::rfc3339;
+use tokio::sync::oneshot;
 
 use super::{DatabaseView, credentials::LoginCheck, machine::MachineData, no_database, usable};
 use crate::{
@@ -87,6 +94,11 @@ impl Control {
             self.archive_is_set().await;
         }
         match row.repair {
+            // Credentials were being set. A machine that is dead has the old ones or the next ones.
+            None if row.broker_token.is_some() => match self.store.any_state(id).await? {
+                Some(SandboxState::Failed { .. }) => self.restart_on_volume(&row).await?,
+                _ => return self.renew_login(id, LoginCheck::BothPorts).await,
+            },
             None => return self.renew_login(id, LoginCheck::None).await,
             Some(DatabaseRepair::Restart) => self.restart_on_volume(&row).await?,
             Some(DatabaseRepair::Restore { until_ns }) => self.restore_in_place(&row, until_ns).await?,
@@ -110,11 +122,12 @@ impl Control {
             self.forget_other_data(row).await?;
         }
         self.run_in_database(row.id, &["start"], None, DATABASE_START_MAX).await?;
-        // A reset that was cut off may have left the password of the parent.
-        match &row.password {
-            Some(own) if !self.knows_password(row.id, own).await => self.set_password(row.id, None, own).await,
-            _ => Ok(()),
+        let Some(own) = &row.password else { return Ok(()) };
+        // A reset that was cut off may have left the password of the parent, or the next one.
+        if !self.knows_password(row.id, own).await {
+            self.set_password(row.id, None, own).await?;
         }
+        Ok(self.store.drop_next_password(row.id).await?)
     }
 
     async fn restore_in_place(&self, row: &ManagedDatabaseRow, until_ns: Option<u64>) -> Result<(), Fault> {
@@ -143,13 +156,15 @@ impl Control {
             Err(fault) => {
                 self.give_volume_back(before).await?;
                 self.store.keep_volume(row.id, None).await?;
+                // It was for the other data.
+                self.store.drop_next_password(row.id).await?;
                 Err(fault)
             }
         }
     }
 
     /// Records that the machine of a database has the volume with its data, and removes the others.
-    async fn forget_other_data(&self, row: &ManagedDatabaseRow) -> Result<(), Fault> {
+    pub(super) async fn forget_other_data(&self, row: &ManagedDatabaseRow) -> Result<(), Fault> {
         self.store.keep_volume(row.id, None).await?;
         if let Err(fault) = self.drop_old_volumes(row).await {
             tracing::warn!(database = %row.id, %fault, "could not remove the old volume of a database");
@@ -190,8 +205,7 @@ impl Control {
             self.refork_machine(row, &parent).await?;
             // What was archived so far is not the past of the new data. Nothing is archived
             // meanwhile.
-            self.drop_archive(row.id).await;
-            Ok(())
+            self.drop_archive(row.id).await
         };
         self.with_other_data(row, reforked).await?;
         let own = row.password.as_ref().ok_or_else(never_ready)?;
@@ -200,21 +214,85 @@ impl Control {
 
     /// Starts the server in the machine of a database again, for example after it was killed for
     /// its use of memory.
+    ///
+    /// Callers that come while it starts wait for the same start: anybody who knows its name can
+    /// ask, as often as they like.
     pub(crate) async fn start_database_server(&self, id: SandboxId) -> Result<(), Fault> {
-        let control = self.clone();
-        // In a task of its own: a client that hangs up must not stop it half way.
-        let work = async move {
-            let _turn = control.locks.terms.lock(id).await;
-            let row = control.store.any_database(id).await?.ok_or_else(no_database)?;
-            if row.repair.is_some() {
-                return Ok(());
-            }
-            control.run_in_database(id, &["start"], None, DATABASE_START_MAX).await.map(drop)
-        };
-        self.scope.run("start the server of a database", work).await.map_err(Fault::bug)?
+        self.server_starts
+            .join(id, || {
+                let (tell, told) = oneshot::channel();
+                let control = self.clone();
+                // In a task of its own: a client that hangs up must not stop it half way.
+                self.scope.start("start the server of a database", async move {
+                    let started = control.start_server_now(id).await;
+                    control.server_starts.forget(id);
+                    // Nobody may wait any more.
+                    let _ = tell.send(started);
+                });
+                told
+            })
+            .await
+            .unwrap_or_else(|error| Err(Fault::bug(error)))
+    }
+
+    async fn start_server_now(&self, id: SandboxId) -> Result<(), Fault> {
+        let _turn = self.locks.terms.lock(id).await;
+        let row = self.store.any_database(id).await?.ok_or_else(no_database)?;
+        if row.repair.is_some() {
+            return Ok(());
+        }
+        self.run_in_database(id, &["start"], None, DATABASE_START_MAX).await.map(drop)
+    }
+}
+
+/// How a start of a server ended, for everybody who waits for it.
+type StartOutcome = Shared<oneshot::Receiver<Result<(), Fault>>>;
+
+/// The servers of databases that are being started. Each is started once at a time.
+#[derive(Clone, Default)]
+pub struct ServerStarts(Arc<Mutex<HashMap<SandboxId, StartOutcome>>>);
+
+impl ServerStarts {
+    /// Finds the start that is in progress, or begins one.
+    fn join(&self, id: SandboxId, begin: impl FnOnce() -> oneshot::Receiver<Result<(), Fault>>) -> StartOutcome {
+        let mut starts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that broke off has an outcome too, and does not count.
+        let running = starts.get(&id).filter(|start| start.peek().is_none()).cloned();
+        running.unwrap_or_else(|| {
+            let begun = begin().shared();
+            starts.insert(id, begun.clone());
+            begun
+        })
+    }
+
+    fn forget(&self, id: SandboxId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
     }
 }
 
 fn never_ready() -> Fault {
     Fault::new(FaultKind::Conflict, "database.never_ready", "the database was never ready; delete it instead")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn callers_share_one_start() {
+        let (starts, id) = (ServerStarts::default(), SandboxId::random());
+        let (tell, told) = oneshot::channel();
+        let first = starts.join(id, || told);
+        let second = starts.join(id, || unreachable!("it starts already"));
+        let _ = tell.send(Err(Fault::bug("it does not start")));
+        assert!(first.await.unwrap().is_err() && second.await.unwrap().is_err());
+        // It has ended, and so does one whose task is gone.
+        drop(starts.join(id, || oneshot::channel().1).await);
+        let (tell, told) = oneshot::channel();
+        let third = starts.join(id, || told);
+        starts.forget(id);
+        let _ = tell.send(Ok(()));
+        assert_eq!(third.await.unwrap(), Ok(()));
+        assert!(starts.0.lock().unwrap().is_empty());
+    }
 }

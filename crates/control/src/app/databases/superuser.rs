@@ -50,7 +50,7 @@ impl Control {
     /// closed, so that it cannot do it later.
     pub(super) async fn set_password_in_session(&self, id: SandboxId, verifier: &str) -> Result<(), Fault> {
         let change = format!("ALTER ROLE {DATABASE_ROLE} PASSWORD '{verifier}';");
-        // The view `pg_stat_activity` joins tables. Without KVM that takes longer than all the rest.
+        // The view `pg_stat_activity` joins tables. Without KVM that takes longer than the rest.
         let end_sessions = format!(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_get_activity(NULL) \
              WHERE usesysid = '{DATABASE_ROLE}'::regrole \\g /dev/null"
