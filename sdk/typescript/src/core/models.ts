@@ -1463,7 +1463,10 @@ export interface UsageReport {
 export interface UsageRow {
   /** At the prices of the plan, before credit and included storage. */
   cost_usd: number;
-  /** A day, the name of a template, or the id of a sandbox, volume or member. */
+  /**
+   * A day, the name of a template, or the id of a sandbox, volume or member. The volume of a
+   * database or fork counts with it.
+   */
   key: string;
   /** What the id stands for: the template of a sandbox, the e-mail address of a member. */
   label: string;

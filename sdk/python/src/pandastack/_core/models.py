@@ -1852,7 +1852,8 @@ class UsageRow(TypedDict):
 
     # At the prices of the plan, before credit and included storage.
     cost_usd: float
-    # A day, the name of a template, or the id of a sandbox, volume or member.
+    # A day, the name of a template, or the id of a sandbox, volume or member. The volume of a
+    # database or fork counts with it.
     key: str
     # What the id stands for: the template of a sandbox, the e-mail address of a member.
     label: str
