@@ -2,8 +2,10 @@
 //! for agents over both transports. They look and ask, and make nothing.
 
 use std::{
+    ffi::OsStr,
     io::{BufRead as _, BufReader, Write as _},
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Child, ChildStdout, Command, Output, Stdio},
+    time::Duration,
 };
 
 use pandastack_e2e::{
@@ -22,16 +24,14 @@ use super::DatabaseBed;
 const ROWS: &str = "1001";
 /// Longest text of a tool's answer, and what a list of rows may have around it.
 const TOOL_TEXT_BYTES_MAX: usize = 25_000;
+/// When a program is stopped. The command line gives up a new database earlier, and says why.
+pub(super) const PROGRAM_MAX: Duration = Duration::from_secs(330);
 
 /// The database has the label `orders` and a branch. The stranger is the key of another tenant.
 pub async fn our_own_clients_work(bed: &DatabaseBed, database: &Value, stranger: &str) {
     CommandLine::of(bed).works(database);
     sdks_work(bed, database);
-    let over_http = async |name: &str, arguments: Value| {
-        let (status, said) = bed.send(Method::POST, "/mcp", call(1, name, arguments)).await;
-        assert_eq!(status, 200, "{said}");
-        said["result"].clone()
-    };
+    let over_http = async |name: &str, arguments: Value| call_over_http(bed, name, arguments).await;
     tools_work(database, over_http).await;
     let mut tools = StdioTools::start(bed);
     tools_work(database, async |name, arguments| tools.call(name, arguments)).await;
@@ -44,31 +44,43 @@ pub async fn our_own_clients_work(bed: &DatabaseBed, database: &Value, stranger:
 }
 
 /// Our command line, with a home of its own.
-struct CommandLine<'a> {
+pub(super) struct CommandLine<'a> {
     bed: &'a DatabaseBed,
     home: TempDir,
 }
 
 impl<'a> CommandLine<'a> {
-    fn of(bed: &'a DatabaseBed) -> Self {
+    pub(super) fn of(bed: &'a DatabaseBed) -> Self {
         Self { bed, home: tempfile::tempdir().unwrap() }
     }
 
     /// Runs a command that must succeed, and returns its output.
-    fn says(&self, words: &[&str], input: &str) -> String {
-        let mut command = with_access(Command::new(built("pandastack")), self.bed);
-        command.args(words).env("HOME", self.home.path());
-        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = piped.spawn().unwrap();
-        // A program that does not read its input may have ended.
-        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        let output = child.wait_with_output().unwrap();
+    pub(super) fn says(&self, words: &[&str], input: &str) -> String {
+        let output = self.run(words, input);
         let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{words:?}: {out}{err}\nserver: {}", self.bed.server.said());
         out
     }
 
-    fn json(&self, words: &[&str]) -> Value {
+    /// Runs a command that must end with a code, and returns its output and its errors.
+    pub(super) fn exits(&self, words: &[&str], code: i32) -> (String, String) {
+        let output = self.run(words, "");
+        let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {out}{err}\nserver: {}", self.bed.server.said());
+        (out, err)
+    }
+
+    fn run(&self, words: &[&str], input: &str) -> Output {
+        let mut command = with_access(bounded(built("pandastack"), PROGRAM_MAX), self.bed);
+        command.args(words).env("HOME", self.home.path());
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
+        // A program that does not read its input may have ended.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        child.wait_with_output().unwrap()
+    }
+
+    pub(super) fn json(&self, words: &[&str]) -> Value {
         serde_json::from_str(&self.says(&[words, &["--json"]].concat(), "")).unwrap()
     }
 
@@ -105,24 +117,45 @@ impl<'a> CommandLine<'a> {
     }
 }
 
-/// Both at the same time: neither hinders the other.
 fn sdks_work(bed: &DatabaseBed, database: &Value) {
+    let programs = sdk_programs(bed, "checks_sdk", PROGRAM_MAX).map(|mut program| {
+        program.env("DATABASE", database["id"].as_str().unwrap());
+        program
+    });
+    succeed_together(bed, programs);
+}
+
+/// The program of this name for each SDK.
+pub(super) fn sdk_programs(bed: &DatabaseBed, name: &str, limit: Duration) -> [Command; 2] {
     let (python, typescript) = (PythonSdk::installed(), TypeScriptSdk::installed());
     let programs = drivers::sources().join("own");
-    let mut by_python = python.command("python");
-    by_python.arg(programs.join("checks_sdk.py"));
-    let mut by_node = Command::new(published::node());
-    by_node.arg(programs.join("checks_sdk.mjs")).env("SDK", typescript.folder().join("dist/esm/index.js"));
+    let mut by_python = bounded(python.interpreter(), limit);
+    by_python.arg(programs.join(format!("{name}.py")));
+    let mut by_node = bounded(published::node(), limit);
+    by_node.arg(programs.join(format!("{name}.mjs"))).env("SDK", typescript.folder().join("dist/esm/index.js"));
+    [by_python, by_node].map(|program| with_access(program, bed))
+}
+
+/// Both at the same time: neither hinders the other.
+pub(super) fn succeed_together(bed: &DatabaseBed, programs: [Command; 2]) {
     std::thread::scope(|scope| {
-        for program in [by_python, by_node] {
-            scope.spawn(|| {
-                let mut program = with_access(program, bed);
-                let output = program.env("DATABASE", database["id"].as_str().unwrap()).output().unwrap();
-                let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-                assert!(output.status.success(), "{program:?}: {out}{err}\nserver: {}", bed.server.said());
-            });
+        for program in programs {
+            scope.spawn(|| succeeds(bed, program));
         }
     });
+}
+
+pub(super) fn succeeds(bed: &DatabaseBed, mut program: Command) {
+    let output = program.output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{program:?}: {out}{err}\nserver: {}", bed.server.said());
+}
+
+/// A program that is stopped if it takes longer.
+fn bounded(program: impl AsRef<OsStr>, limit: Duration) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after", "10", &limit.as_secs().to_string()]).arg(program);
+    command
 }
 
 /// Lets a program find the server, and nothing else.
@@ -190,13 +223,20 @@ impl Drop for StdioTools {
     }
 }
 
+/// Calls a tool of the server itself, and returns its result.
+pub(super) async fn call_over_http(bed: &DatabaseBed, name: &str, arguments: Value) -> Value {
+    let (status, said) = bed.send(Method::POST, "/mcp", call(1, name, arguments)).await;
+    assert_eq!(status, 200, "{said}");
+    said["result"].clone()
+}
+
 /// A message that calls a tool.
 fn call(id: u64, name: &str, arguments: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
 }
 
 /// The first text of a tool's answer, and whether it failed.
-fn told(result: &Value) -> (&str, bool) {
+pub(super) fn told(result: &Value) -> (&str, bool) {
     let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"));
     (text, result["isError"].as_bool().unwrap_or(false))
 }
