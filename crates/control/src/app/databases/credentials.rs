@@ -148,12 +148,16 @@ impl Control {
 
     async fn verify_and_cut_off(&self, id: SandboxId, password: &Secret<String>) -> Result<(), Fault> {
         self.verify_login(id, password).await?;
-        // Clients of the pooler that logged in with the old password would stay.
-        let renewed = self.run_in_database(id, &["renew-pooler"], None, DATABASE_ERRAND_MAX).await;
-        renewed.map(drop).map_err(|fault| {
+        self.cut_off_clients(id).await.map_err(|fault| {
             let text = "clients with the old credentials could not be cut off, so the old ones hold; try again";
             Fault::new(FaultKind::Unavailable, "database.clients_stay", text).with_detail(fault.text)
         })
+    }
+
+    /// Ends the connections to the pooler: clients that logged in with an old password would stay.
+    pub(super) async fn cut_off_clients(&self, id: SandboxId) -> Result<(), Fault> {
+        let renewed = self.run_in_database(id, &["renew-pooler"], None, DATABASE_ERRAND_MAX).await;
+        renewed.map(drop)
     }
 
     /// Checks that clients can log in by the pooler and past it.

@@ -97,7 +97,10 @@ impl Control {
             // Credentials were being set. A machine that is dead has the old ones or the next ones.
             None if row.broker_token.is_some() => match self.store.any_state(id).await? {
                 Some(SandboxState::Failed { .. }) => self.restart_on_volume(&row).await?,
-                _ => return self.renew_login(id, LoginCheck::BothPorts).await,
+                _ => {
+                    self.renew_login(id, LoginCheck::None).await?;
+                    return self.cut_off_clients(id).await;
+                }
             },
             None => return self.renew_login(id, LoginCheck::None).await,
             Some(DatabaseRepair::Restart) => self.restart_on_volume(&row).await?,
