@@ -4,6 +4,7 @@
 mod backups;
 mod drivers;
 mod hostile;
+mod idle;
 mod kills;
 mod own;
 mod own_changes;
@@ -162,6 +163,7 @@ async fn a_database_lives_sleeps_branches_and_ends() {
     strangers::secrets_stay_inside(&bed, &[&database, &branch, &renewed], &receiver).await;
     own_changes::our_clients_change_databases(&bed).await;
     let published = published_clients_create_one(&bed).await;
+    a_volume_with_other_files_is_refused(&bed).await;
     its_time_and_space_are_metered(&bed, &database).await;
     nothing_stays(&bed, &[&database, &branch, &published]).await;
 }
@@ -307,6 +309,30 @@ async fn its_owner_looks_at_it(bed: &DatabaseBed, database: &Value) {
     assert!(status == 200 && !logs["logs"].as_str().unwrap().contains(database["password"].as_str().unwrap()));
     let (_, list) = bed.get("/v1/databases").await;
     assert_eq!((&list["count"], list["items"][0].get("password")), (&json!(2), None), "{list}");
+}
+
+/// The image makes no cluster among somebody's files.
+async fn a_volume_with_other_files_is_refused(bed: &DatabaseBed) {
+    assert_eq!(bed.send(Method::POST, "/v1/volumes", json!({"name": "mine", "size_mb": 512})).await.0, 201);
+    let volumes = json!([{"name": "mine", "mount_path": "/var/lib/pandastack/pg"}]);
+    let spec = json!({"template": "postgres-16", "volumes": volumes});
+    let (status, machine) = bed.send(Method::POST, "/v1/sandboxes", spec).await;
+    assert_eq!(status, 201, "{machine}");
+    bed.exec(&machine, "touch /var/lib/pandastack/pg/mine").await;
+    for (call, reason) in [
+        ("echo 'SCRAM-SHA-256$4096:YQ==$YQ==:YQ==' | /usr/lib/pandastack/database init", "is not blank"),
+        ("/usr/lib/pandastack/database start", "has no cluster"),
+    ] {
+        let done = bed.exec(&machine, call).await;
+        assert_eq!(done["exit_code"], 3, "{call}: {done}");
+        assert!(done["stderr"].as_str().unwrap().contains(reason), "{call}: {done}");
+    }
+    assert_eq!(bed.exec(&machine, "ls /var/lib/pandastack/pg | grep -v lost+found").await["stdout"], "mine\n");
+    assert_eq!(
+        bed.send(Method::DELETE, &format!("/v1/sandboxes/{}", machine["id"].as_str().unwrap()), json!({})).await.0,
+        204
+    );
+    assert_eq!(bed.send(Method::DELETE, "/v1/volumes/mine", json!({})).await.0, 204);
 }
 
 /// Volumes are counted by the hour, so the storage of this row is that of the root disk.
