@@ -121,9 +121,7 @@ impl Subject {
     async fn make(data: &Path, client: &Client, operation: Operation, kept: Option<Witness>) -> Self {
         let volume = match operation {
             Operation::Create => return Self { operation, witness: None, layers: Vec::new() },
-            // A sandbox that writes a volume cannot be forked.
-            Operation::Fork => None,
-            Operation::Hibernate | Operation::Wake | Operation::Delete => Some(VOLUMES[1]),
+            Operation::Fork | Operation::Hibernate | Operation::Wake | Operation::Delete => Some(VOLUMES[1]),
         };
         let witness = match kept {
             Some(witness) => witness,
