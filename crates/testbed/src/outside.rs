@@ -187,7 +187,8 @@ fn greeter(listener: TcpListener, end: Arc<AtomicBool>) -> JoinHandle<()> {
     thread::spawn(move || {
         while !end.load(Ordering::Relaxed) {
             match listener.accept() {
-                Ok((mut stream, from)) => drop(writeln!(stream, "{}", from.ip())),
+                // In one piece: clients read once.
+                Ok((mut stream, from)) => drop(stream.write_all(format!("{}\n", from.ip()).as_bytes())),
                 Err(_) => thread::sleep(POLL),
             }
         }
