@@ -188,12 +188,26 @@ impl Control {
             self.provision(Caller::of(row.workspace), row.id, async move { control.repair_database(row.id).await });
         }
         for row in self.store.all_databases().await? {
-            // A restore that was cut off at its very end has left the old volume.
-            let is_settled = row.repair.is_none() && row.kept_volume.is_none() && row.broker_token.is_some();
-            if is_settled && self.store.copies_of(row.id).await?.len() > 1 {
-                self.forget_other_data(&row).await?;
+            if is_settled(&row) && self.store.copies_of(row.id).await?.len() > 1 {
+                self.drop_left_volume(row.id).await?;
             }
         }
         Ok(())
     }
+
+    /// Removes the old volume that a restore left because it was cut off at its very end.
+    async fn drop_left_volume(&self, id: SandboxId) -> Result<(), Fault> {
+        // Meanwhile no other repair begins, which would have two volumes for good reason.
+        let _turn = self.locks.terms.lock(id).await;
+        match self.store.any_database(id).await? {
+            Some(row) if is_settled(&row) => self.forget_other_data(&row).await,
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether nothing is being done to the machine of a database.
+fn is_settled(row: &ManagedDatabaseRow) -> bool {
+    let is_ready = row.broker_token.is_some() && row.next_password.is_none();
+    is_ready && row.repair.is_none() && row.kept_volume.is_none()
 }
