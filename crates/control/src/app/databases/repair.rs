@@ -155,7 +155,14 @@ impl Control {
         let before = self.machine_with_data(row).await?;
         self.store.keep_volume(row.id, before.spec.volumes.first().map(|mount| mount.volume)).await?;
         match work.await {
-            Ok(()) => self.forget_other_data(row).await,
+            Ok(()) => {
+                let _turn = self.locks.terms.lock(row.id).await;
+                // A restore ends with its login. If another repair has begun since, the volumes are
+                // its own to remove.
+                let repair = self.store.any_database(row.id).await?.and_then(|now| now.repair);
+                let is_over = repair.is_none() || row.repair == Some(DatabaseRepair::Reset);
+                if is_over { self.forget_other_data(row).await } else { Ok(()) }
+            }
             Err(fault) => {
                 self.give_volume_back(before).await?;
                 self.store.keep_volume(row.id, None).await?;
