@@ -5,6 +5,7 @@
 mod address;
 mod backend;
 mod guard;
+mod head_timer;
 mod held;
 pub mod http;
 mod idle;

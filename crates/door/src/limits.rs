@@ -9,7 +9,10 @@ pub const CONNECTIONS_MAX: usize = 4096;
 pub const DESCRIPTORS_PER_CONNECTION: u64 = 4;
 /// One in this many connections is reserved for requests without a place: health checks, refusals.
 pub const CONNECTIONS_PER_RESERVED: usize = 16;
-/// How long a request's head may take, and how long an unused connection stays.
+/// How long a connection may wait for a request. Longer than the pools of clients keep it: 90
+/// seconds in reqwest and Go, five minutes in browsers.
+pub const CONNECTION_UNUSED_MAX: Duration = Duration::from_secs(360);
+/// How long a request's head may take after its first byte.
 pub const HEAD_ARRIVAL_MAX: Duration = Duration::from_secs(75);
 /// How long a TLS handshake may take.
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);

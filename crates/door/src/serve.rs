@@ -11,14 +11,18 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, http::StatusCode, response::Response};
+use axum::{
+    Router,
+    http::{HeaderValue, StatusCode, header::CONNECTION},
+    response::Response,
+};
 use hyper::{
     body::Incoming,
     server::conn::http1,
     service::{Service, service_fn},
 };
 use hyper_util::{
-    rt::{TokioIo, TokioTimer},
+    rt::TokioIo,
     service::TowerToHyperService,
 };
 use pandastack_kit::Scope;
@@ -31,11 +35,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    head_timer::{Arrivals, HeadTimer},
     held::hold,
     idle::{IdleConnections, IdleRegistration},
     limits::{
-        CONNECTIONS_MAX, CONNECTIONS_PER_RESERVED, DESCRIPTORS_PER_CONNECTION, DRAIN_MAX, HANDSHAKE_MAX,
-        HEAD_ARRIVAL_MAX,
+        CONNECTION_UNUSED_MAX, CONNECTIONS_MAX, CONNECTIONS_PER_RESERVED, DESCRIPTORS_PER_CONNECTION, DRAIN_MAX,
+        HANDSHAKE_MAX, HEAD_ARRIVAL_MAX,
     },
     places::{Place, PlaceKind, Places},
     transport::{FORWARDED_PROTO, HTTPS, Transport},
@@ -52,8 +57,10 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 pub struct ServeSettings {
     /// Connections served at once.
     pub connections_max: usize,
-    /// How long a request's head may take, and how long an unused connection stays.
+    /// How long a request's head may take after its first byte.
     pub head_arrival_max: Duration,
+    /// How long a connection may wait for the first byte of a request.
+    pub unused_max: Duration,
     /// How long a TLS handshake may take.
     pub handshake_max: Duration,
     /// How long requests in progress may take to end at shutdown.
@@ -80,6 +87,7 @@ impl Default for ServeSettings {
         Self {
             connections_max: CONNECTIONS_MAX,
             head_arrival_max: HEAD_ARRIVAL_MAX,
+            unused_max: CONNECTION_UNUSED_MAX,
             handshake_max: HANDSHAKE_MAX,
             drain_max: DRAIN_MAX,
         }
@@ -131,11 +139,12 @@ pub async fn serve_tls(
         };
         let seat = idle.seat();
         let given_up = seat.given_up();
-        let (tls, app, stop) = (tls.clone(), app.clone(), stop.clone());
+        let (tls, app, stop, room) = (tls.clone(), app.clone(), stop.clone(), room.clone());
         let connection = async move {
             let Some(stream) = Transport::open(stream, tls, settings.handshake_max, &stop).await else { return Ok(()) };
-            let stream = CountedConnection { stream, kept: ConnectionHandle::default(), _permit: permit };
-            connection(stream, app, seat, settings.head_arrival_max, stop).await
+            let (kept, arrivals) = (ConnectionHandle::default(), Arrivals::default());
+            let stream = CountedConnection { stream, kept, arrivals, _permit: permit };
+            connection(stream, app, ConnectionPlace { seat, room, settings }, stop).await
         };
         let (cut, counted) = (cut.clone(), under_way.token());
         scope.start("connection", async move {
@@ -174,17 +183,24 @@ async fn place(room: &Arc<Semaphore>, idle: &IdleConnections) -> OwnedSemaphoreP
     permit.expect("the semaphore is never closed")
 }
 
+/// A connection among the others.
+struct ConnectionPlace {
+    seat: IdleRegistration,
+    room: Arc<Semaphore>,
+    settings: ServeSettings,
+}
+
 /// Serves a connection. After the stop signal, only until the current request is answered.
 async fn connection(
     stream: CountedConnection,
     app: Router,
-    seat: IdleRegistration,
-    head_arrival_max: Duration,
+    place: ConnectionPlace,
     stop: CancellationToken,
 ) -> hyper::Result<()> {
+    let ConnectionPlace { seat, room, settings } = place;
     let peer = stream.stream.tcp().peer_addr().ok().map(|address| PeerAddress(address.ip()));
     let is_tls = stream.stream.is_tls();
-    let (app, kept) = (TowerToHyperService::new(app), stream.kept.clone());
+    let (app, kept, arrivals) = (TowerToHyperService::new(app), stream.kept.clone(), stream.arrivals.clone());
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(kept.clone());
         if let Some(peer) = peer {
@@ -194,12 +210,22 @@ async fn connection(
             // A proxy in front knows better which scheme the client used.
             request.headers_mut().entry(FORWARDED_PROTO).or_insert(HTTPS);
         }
-        let (busy, answer) = (seat.busy(), app.call(request));
-        async move { answer.await.map(|response: Response| response.map(|body| busy.hold(body))) }
+        let (busy, answer, room) = (seat.busy(), app.call(request), room.clone());
+        async move {
+            answer.await.map(|mut response: Response| {
+                // Without a free place, this connection would soon be closed for another: say so,
+                // because a client that sends into a closing connection gets no answer.
+                if room.available_permits() == 0 && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                response.map(|body| busy.hold(body))
+            })
+        }
     });
+    let (head_max, unused_max) = (settings.head_arrival_max, settings.unused_max);
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(head_arrival_max)
+        .timer(HeadTimer { arrivals, head_max, unused_max })
+        .header_read_timeout(head_max)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
@@ -246,6 +272,7 @@ pub fn occupy(response: Response, place: Option<Place>, connection: Option<Conne
 struct CountedConnection {
     stream: Transport,
     kept: ConnectionHandle,
+    arrivals: Arrivals,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -258,7 +285,12 @@ impl Drop for CountedConnection {
 
 impl AsyncRead for CountedConnection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.arrivals.note();
+        }
+        read
     }
 }
 

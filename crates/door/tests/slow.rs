@@ -4,8 +4,15 @@
 
 use std::{io::ErrorKind, sync::Arc, time::Duration};
 
-use axum::{Router, body::Body, routing::get};
+use axum::{
+    Router,
+    body::Body,
+    http::StatusCode,
+    routing::{any, get},
+};
 use futures_util::{StreamExt, stream};
+use http_body_util::BodyExt;
+use hyper_util::rt::TokioIo;
 use pandastack_door::{ServeSettings, serve_with};
 use pandastack_kit::Scope;
 use tokio::{
@@ -38,7 +45,7 @@ impl Door {
             });
             Body::from_stream(begin.chain(end))
         };
-        let app = Router::new().route("/healthz", get(|| async { "ok" })).route("/work", get(work));
+        let app = Router::new().route("/healthz", any(|| async { "ok" })).route("/work", get(work));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         scope.start("serve", serve_with(listener, app, scope.clone(), settings));
@@ -72,7 +79,8 @@ impl Door {
 }
 
 fn short() -> ServeSettings {
-    ServeSettings { head_arrival_max: Duration::from_millis(400), ..ServeSettings::default() }
+    let short = Duration::from_millis(400);
+    ServeSettings { head_arrival_max: short, unused_max: short, ..ServeSettings::default() }
 }
 
 async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
@@ -167,5 +175,71 @@ async fn connections_without_a_request_give_way_to_new_ones() {
     let end = read_until(&mut working, |text| text.contains("end\n")).await;
     assert!(end.contains("end\n"), "a connection with a request was cut: {end}");
     drop((idle, working));
+    door.close().await;
+}
+
+#[tokio::test]
+async fn an_unused_connection_outlives_the_head_of_another() {
+    let settings = ServeSettings { head_arrival_max: Duration::from_millis(100), ..ServeSettings::default() };
+    let door = Door::start(settings).await;
+    let (mut unused, mut used, mut begun) = (door.connect().await, door.connect().await, door.connect().await);
+    say(&mut used, HEAD).await;
+    read_until(&mut used, |text| text.ends_with("ok")).await;
+    say(&mut begun, "GET").await;
+    let late = read_until(&mut begun, |_| false).await;
+    assert!(late.is_empty() || late.starts_with("HTTP/1.1 408"), "{late}");
+    for client in [&mut unused, &mut used] {
+        say(client, HEAD).await;
+        let answer = read_until(client, |text| text.ends_with("ok")).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    drop((unused, used, begun));
+    door.close().await;
+}
+
+/// Lets this much virtual time pass, while real sockets work on.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn a_client_that_pauses_sends_on_the_connection_of_its_pool() {
+    let door = Door::start(ServeSettings::default()).await;
+    let stream = TokioIo::new(door.connect().await);
+    let (mut pooled, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+    let scope = Scope::new();
+    scope.start("client", async move { drop(connection.await) });
+    // Pools keep a connection for 90 s, and do not repeat a POST that is lost with it.
+    for pause in [0, 80, 89, 299] {
+        pass(Duration::from_secs(pause)).await;
+        // Time for the server to close what it thinks is too old.
+        door.is_well().await;
+        let request = hyper::Request::post("/healthz").header("host", "x").body(Body::from("{}")).unwrap();
+        let answer = pooled.send_request(request).await.unwrap_or_else(|error| panic!("after {pause} s: {error}"));
+        assert_eq!(answer.status(), StatusCode::OK);
+        within("the body", answer.into_body().collect()).await.unwrap();
+    }
+    pass(Duration::from_secs(361)).await;
+    wait_for("the end of an unused connection", || pooled.is_closed()).await;
+    assert_eq!(scope.close(SOON).await, 0);
+    door.close().await;
+}
+
+#[tokio::test]
+async fn a_full_server_announces_that_it_closes_a_connection() {
+    let door = Door::start(ServeSettings { connections_max: 1, ..ServeSettings::default() }).await;
+    let mut client = door.connect().await;
+    say(&mut client, HEAD).await;
+    let answer = read_until(&mut client, |_| false).await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("connection: close\r\n"), "{answer}");
+    door.close().await;
+    let door = Door::start(ServeSettings { connections_max: 2, ..ServeSettings::default() }).await;
+    let mut client = door.connect().await;
+    say(&mut client, HEAD).await;
+    let answer = read_until(&mut client, |text| text.ends_with("ok")).await;
+    assert!(!answer.contains("connection: close"), "{answer}");
+    drop(client);
     door.close().await;
 }

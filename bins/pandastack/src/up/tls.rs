@@ -211,7 +211,8 @@ impl HttpsSetup {
         if let Some(listener) = self.redirect {
             let app = redirect_app(self.set, challenges, https_port(url));
             let connections_max = (settings.connections_max / 8).clamp(1, REDIRECT_CONNECTIONS_MAX);
-            let settings = ServeSettings { connections_max, head_arrival_max: REDIRECT_HEAD_MAX, ..settings };
+            let (head_arrival_max, unused_max) = (REDIRECT_HEAD_MAX, REDIRECT_HEAD_MAX);
+            let settings = ServeSettings { connections_max, head_arrival_max, unused_max, ..settings };
             scope.start("redirect", serve_with(listener, app, scope.clone(), settings));
         }
         Ok(self.acceptor)
