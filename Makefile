@@ -6,12 +6,13 @@ PANDASTACK_DATA_DIR ?= $(HOME)/.cache/pandastack/data
 export CARGO_TARGET_DIR PANDASTACK_DATA_DIR
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
 
-RELEASE := $(CARGO_TARGET_DIR)/release
+# `release` is built in minutes; `dist` is what people install and what is measured.
+PROFILE ?= release
+BUILT = $(CARGO_TARGET_DIR)/$(PROFILE)
 DEBUG := $(CARGO_TARGET_DIR)/debug
 GUEST_TARGET := x86_64-unknown-linux-gnu
-GUEST := $(CARGO_TARGET_DIR)/$(GUEST_TARGET)/guest/guestd
 
-.PHONY: help setup build dashboard guestd server client dist mini demo test test-build test-deep check bench
+.PHONY: help setup build dashboard client dist mini demo test test-build test-deep check bench
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -21,35 +22,27 @@ help: ## Show these lines
 setup: ## Install what is missing on this machine (needs root if anything is)
 	@scripts/setup --quiet
 
-build: server guestd ## Build the release binaries: pandastack with its dashboard, and the guest agent
-	@ls -lh $(RELEASE)/pandastack $(RELEASE)/pandastack-guestd | awk '{print "build: " $$9 " " $$5}'
+build: dashboard ## Build pandastack with its dashboard, and the guest agent
+	@scripts/build $(PROFILE)
+	@ls -lh $(BUILT)/pandastack $(BUILT)/pandastack-guestd | awk '{print "build: " $$9 " " $$5}'
 
 # The pages that the server embeds.
 dashboard: setup
 	@scripts/build-dashboard
 
-server: setup dashboard
-	@scripts/cargo-progress pandastack build --package pandastack --release
-
-# The guest agent is the init of any root file system, so it is linked statically.
-guestd: setup
-	@RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-fuse-ld=mold" \
-		scripts/cargo-progress guestd build --package guestd --profile guest --target $(GUEST_TARGET)
-	@install -D -m 755 $(GUEST) $(RELEASE)/pandastack-guestd
-	@install -D -m 755 $(GUEST) $(DEBUG)/pandastack-guestd
-
 # The client runs on any Linux, so it is linked statically too. A folder of its own keeps it apart from the server.
 client: setup
 	@RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-fuse-ld=mold" \
-		scripts/cargo-progress client build --package pandastack --no-default-features --release --target $(GUEST_TARGET)
-	@install -D -m 755 $(CARGO_TARGET_DIR)/$(GUEST_TARGET)/release/pandastack $(RELEASE)/pandastack-client
+		scripts/cargo-progress client build --package pandastack --no-default-features --profile $(PROFILE) --target $(GUEST_TARGET)
+	@install -D -m 755 $(CARGO_TARGET_DIR)/$(GUEST_TARGET)/$(PROFILE)/pandastack $(BUILT)/pandastack-client
 
+dist: PROFILE = dist
 dist: build client ## Write what people install to dist/: archives, .deb, installer, SDK packages
 	@scripts/dist
 
-mini: build ## Build a release and bake the templates of bench and long tests (kept)
-	@$(RELEASE)/pandastack template bake mini --data-dir $(PANDASTACK_DATA_DIR)
-	@$(RELEASE)/pandastack template bake postgres-16 --data-dir $(PANDASTACK_DATA_DIR)
+mini: build ## Build the server and bake the templates of bench and long tests (kept)
+	@$(BUILT)/pandastack template bake mini --data-dir $(PANDASTACK_DATA_DIR)
+	@$(BUILT)/pandastack template bake postgres-16 --data-dir $(PANDASTACK_DATA_DIR)
 
 demo: setup ## From nothing to a machine that runs Python and Node, with the time of each step
 	@scripts/demo
@@ -58,19 +51,24 @@ check: setup ## Format, lints and the project's own rules
 	@cargo xtask check
 	@scripts/check-dashboard
 
-test: setup check test-build ## Every check and every test but the long ones
+test: setup test-build ## Every check and every test but the long ones
+	@scripts/check-dashboard
 	@scripts/test
 
 # The server has the profile of the tests, so that their dependencies are built once for both.
-test-build: setup dashboard guestd ## Build what the tests need: test programs, server, agent, templates
-	@scripts/cargo-progress tests test --workspace --no-run
+test-build: setup dashboard ## Check, and build what the tests need: test programs, server, agent, templates
+	@cargo fmt --all --check
+	@scripts/build tests
+	@$(DEBUG)/xtask tidy
 	@$(DEBUG)/pandastack template bake mini --data-dir $(PANDASTACK_DATA_DIR)
 	@$(DEBUG)/pandastack template bake postgres-16 --data-dir $(PANDASTACK_DATA_DIR)
 
+test-deep: PROFILE = dist
 test-deep: mini client ## The long tests: cycles, kills, the KVM tier, fuzzing; ONLY=NAME runs a part
 	@scripts/setup --quiet --deep
 	@scripts/test-deep $(ONLY)
 
+bench: PROFILE = dist
 bench: mini client ## Measure; writes bench/latest.json, the table in README and docs/bench.svg
 	@mkdir -p bench
-	@cargo run --quiet --release --package pandastack-e2e --bin bench -- bench/latest.json
+	@PANDASTACK_BINARIES=$(BUILT) cargo run --quiet --release --package pandastack-e2e --bin bench -- bench/latest.json
