@@ -63,13 +63,13 @@ impl DataDisk<'_> {
     }
 }
 
-/// Finds the built release binaries. A missing one is only reported, because many commands need
-/// none.
+/// Finds the built binaries: of the release, or in the folder `PANDASTACK_BINARIES`. A missing one
+/// is only reported, because many commands need none.
 fn binaries() -> Vec<CopiedPath> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| run::workspace().join("target"), PathBuf::from);
-    let release = target.join("release");
+    let folder = std::env::var_os("PANDASTACK_BINARIES").map_or_else(|| target.join("release"), PathBuf::from);
     let found = BINARIES.iter().filter_map(|name| {
-        let from = release.join(name);
+        let from = folder.join(name);
         if !from.exists() {
             eprintln!("kvm-host: {name} is not built (make build); going on without it");
             return None;

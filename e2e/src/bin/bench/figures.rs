@@ -81,7 +81,6 @@ pub const FIGURES: &[Figure] = &[
     at_most("dash_scroll_ms", "frames while 10,000 sandboxes are scrolled, p95", "ms", 50.0),
     at_most("dash_echo_ms", "echo of a key in the terminal, above a round trip to the agent", "ms", 40.0),
     at_most("dash_packed_mb", "size of the dashboard in the binary", "MB", 3.0),
-    at_most("binary_mb", "size of the server's binary", "MB", 20.0),
     at_most("client_mb", "size of the client alone", "MB", 10.0),
     at_most("db_create_share", "new database until its first row, in (1.5 × a cold create + 400 ms)", "×", 1.0),
     at_most("db_wake_share", "sleeping database until its first row, in (2 × a wake + 150 ms)", "×", 1.0),
