@@ -25,6 +25,8 @@ pub struct HostSettings {
     pub warm: BTreeMap<TemplateName, usize>,
     /// Time limit for a resumed guest to answer its greeting.
     pub launch_deadline: Duration,
+    /// A slower exchange may leave a guest's clock late by as much, so the clock is set again.
+    pub clock_exchange_max: Duration,
     /// Creates are refused when less than this is free on the data volume.
     pub disk_reserve: ByteSize,
     /// Creates are refused when less than this would stay free of the host's memory.
@@ -75,6 +77,7 @@ impl Default for HostSettings {
             blanks: 2,
             warm: BTreeMap::new(),
             launch_deadline: Duration::from_secs(20),
+            clock_exchange_max: Duration::from_millis(100),
             disk_reserve: ByteSize::mib(256),
             memory_reserve: ByteSize::mib(512),
             overcommit_percent: 400,

@@ -128,7 +128,7 @@ impl OwnedSandbox<'_> {
     pub(super) async fn set_clock(&self) {
         let SandboxForm::Living(living) = &self.body else { return };
         let told = async {
-            let set = set_clock(&living.session, living.secret.reveal());
+            let set = set_clock(&living.session, living.secret.reveal(), self.context.settings.clock_exchange_max);
             match tokio::time::timeout(CLOCK_DEADLINE, set).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::warn!(sandbox = %self.id, %error, "could not set the guest's clock"),

@@ -12,9 +12,6 @@ use pandastack_wire_guest::{EnvVariable, Identity, Rebirth};
 
 use crate::guest::{GuestSession, LinkError};
 
-/// A slower exchange may leave the guest's clock late by as much, so the clock is set again.
-pub const CLOCK_EXCHANGE_MAX: Duration = Duration::from_millis(100);
-
 /// Maximum attempts on a host so busy that no exchange is quick.
 const CLOCK_TRIES_MAX: usize = 3;
 
@@ -55,13 +52,13 @@ impl GuestIdentity<'_> {
     }
 }
 
-/// Sets a guest's clock, and repeats it until an exchange is quick enough. The guest also gets
-/// fresh entropy and keeps everything else. Work on the session continues.
-pub async fn set_clock(session: &GuestSession, secret: &[u8]) -> Result<(), LinkError> {
+/// Sets a guest's clock, and repeats it until an exchange takes no longer than this. The guest also
+/// gets fresh entropy and keeps everything else. Work on the session continues.
+pub async fn set_clock(session: &GuestSession, secret: &[u8], exchange_max: Duration) -> Result<(), LinkError> {
     for _ in 0..CLOCK_TRIES_MAX {
         let told = Instant::now();
         session.rebirth(&GuestIdentity::Same.rebirth(secret)).await?;
-        if told.elapsed() <= CLOCK_EXCHANGE_MAX {
+        if told.elapsed() <= exchange_max {
             break;
         }
     }

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     admission::CapacityError,
-    identity::{CLOCK_EXCHANGE_MAX, GuestIdentity, set_clock, unhex},
+    identity::{GuestIdentity, set_clock, unhex},
     last_copy::LastCopy,
     living::LivingMachine,
     owners::OwnedShare,
@@ -337,18 +337,24 @@ async fn reborn(context: &HostContext, session: &GuestSession, rebirth: Rebirth)
     let reborn = tokio::time::timeout(deadline, async {
         let told = Instant::now();
         session.rebirth(&rebirth).await?;
-        correct_clock(session, &rebirth, told).await
+        correct_clock(context, session, &rebirth, told).await
     });
     reborn.await.map_err(|_| LaunchError::Silent { seconds: deadline.as_secs() })?.map_err(LaunchError::Rebirth)
 }
 
 /// Sets the clock again if the rebirth took so long that its time was late. The guest answers
 /// faster by now.
-async fn correct_clock(session: &GuestSession, rebirth: &Rebirth, told: Instant) -> Result<(), LinkError> {
-    if told.elapsed() <= CLOCK_EXCHANGE_MAX {
+async fn correct_clock(
+    context: &HostContext,
+    session: &GuestSession,
+    rebirth: &Rebirth,
+    told: Instant,
+) -> Result<(), LinkError> {
+    let exchange_max = context.settings.clock_exchange_max;
+    if told.elapsed() <= exchange_max {
         return Ok(());
     }
-    set_clock(session, &rebirth.secret).await
+    set_clock(session, &rebirth.secret, exchange_max).await
 }
 
 /// Greets a guest. Repeats that if giving up would lose the sandbox, because its wake is final.
@@ -389,9 +395,11 @@ pub async fn greet(
             let (told, new_life) = (Instant::now(), rebirth());
             match take_up(machine, state, &new_life, &context.scope, deadline).await {
                 Ok(session) => {
-                    correct_clock(&session, &new_life, told).await.map_err(LaunchError::Rebirth)?;
+                    correct_clock(context, &session, &new_life, told).await.map_err(LaunchError::Rebirth)?;
                     return Ok(session);
                 }
+                // Usual on a busy host, and also what a guest does that does not know the link.
+                Err(LinkError::Deadline) => tracing::info!("the guest is silent on its sealed link; dialing"),
                 Err(error) => tracing::warn!(%error, "the sealed link is unusable; dialing"),
             }
         }
@@ -405,7 +413,7 @@ pub async fn greet(
                     let (told, rebirth) = (Instant::now(), rebirth());
                     match GuestSession::open(link, &secrets[0], Some(&rebirth), &context.scope).await {
                         Ok(session) => {
-                            correct_clock(&session, &rebirth, told).await.map_err(LaunchError::Rebirth)?;
+                            correct_clock(context, &session, &rebirth, told).await.map_err(LaunchError::Rebirth)?;
                             return Ok(session);
                         }
                         Err(LinkError::Refused(_)) if secrets.len() > 1 => drop(secrets.remove(0)),
