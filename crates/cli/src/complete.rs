@@ -9,7 +9,7 @@ use pandastack_client::{Client, Config, SavedConfig};
 use crate::find::{Candidate, FoundKind};
 
 /// How long a user waits for the server after a press of the tab key.
-const ANSWER_MAX: Duration = Duration::from_millis(500);
+const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// The variable by which a shell asks for completions.
 pub const VARIABLE: &str = "PANDASTACK_COMPLETE";
 
