@@ -30,11 +30,17 @@ use crate::{
     InstanceLeftovers,
     alarms::{alarms, listen_for_alarms},
     fake_guest::{GuestScript, SEALED_SECRET, ScriptedGuest},
-    spec, wait_for,
+    spec,
+    surroundings::PATIENCE,
+    wait_for,
 };
 
-/// A faster close has not waited for any of the host's own timeouts.
-const CLOSE_MAX: Duration = Duration::from_secs(5);
+/// A faster close has not waited for the launch deadline of a bed, nor for the host's deadline for
+/// its tasks (30 s).
+const CLOSE_MAX: Duration = Duration::from_secs(25);
+
+/// Longer than a test waits, so that none passes because a host gave up a silent guest.
+const LAUNCH_DEADLINE: Duration = Duration::from_secs(600);
 
 /// State that outlives a host's process: its folder with a tiny template `mini`, and the machines.
 pub struct FakeHostState {
@@ -107,7 +113,14 @@ impl FakeBed {
     /// Settings without standby machines and heartbeats, so that a test sees only the steps it
     /// causes.
     pub fn settings() -> HostSettings {
-        HostSettings { standby: 0, blanks: 0, heartbeat_every: Duration::from_secs(3600), ..HostSettings::default() }
+        let heartbeat_every = Duration::from_secs(3600);
+        HostSettings {
+            standby: 0,
+            blanks: 0,
+            launch_deadline: LAUNCH_DEADLINE,
+            heartbeat_every,
+            ..HostSettings::default()
+        }
     }
 
     /// Starts a host with so many network slots on new state.
@@ -175,7 +188,7 @@ impl FakeBed {
         let left = self.leftovers().await.expect("leftovers can be looked for");
         assert_eq!(left, self.idle, "a sandbox left something behind");
         let unlinked = async || (self.driver.links() == 0).then_some(());
-        wait_for("the last guest hung up", CLOSE_MAX, unlinked).await;
+        wait_for("the last guest hung up", PATIENCE, unlinked).await;
     }
 
     /// Runs an audit and returns the number of layers and machines. There must be no leak.

@@ -5,6 +5,7 @@
 mod alarms;
 mod bed;
 mod collector;
+mod complaints;
 mod data;
 mod fake_bed;
 mod fake_guest;
@@ -24,4 +25,4 @@ pub use fake_guest::{GuestScript, HandshakeBehaviour, SEALED_SECRET, ScriptedGue
 pub use leftovers::{InstanceLeftovers, processes, run_root_of};
 pub use server::{TestServer, built};
 pub use surroundings::{PATIENCE, machine_driver, machine_tier, stretched};
-pub use wait::wait_for;
+pub use wait::{block_until, wait_for};

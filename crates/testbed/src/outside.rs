@@ -21,8 +21,11 @@ use pandastack_sys::netns::Netns;
 /// How often a server checks whether it should end.
 const POLL: Duration = Duration::from_millis(5);
 
+/// Timeout for another test to give an address back.
+const ADDRESS_PATIENCE: Duration = Duration::from_secs(180);
+
 /// Timeout for a new link to carry packets, and for one attempt.
-const LINK_PATIENCE: Duration = Duration::from_secs(10);
+const LINK_PATIENCE: Duration = Duration::from_secs(60);
 const LINK_TRY: Duration = Duration::from_millis(50);
 
 /// A port without a listener, which refuses connections.
@@ -46,10 +49,9 @@ impl OutsideNetwork {
     /// namespace.
     pub fn new(addresses: &[Ipv4Addr]) -> io::Result<OutsideNetwork> {
         let name = unique("pdo");
-        // Locked until the link exists: two tests that search at the same time would pick the same
+        // Held until the link exists: two tests that search at the same time would pick the same
         // link.
-        let turn = File::create(std::env::temp_dir().join(TURN))?;
-        turn.lock()?;
+        let _turn = turn_for(addresses)?;
         let (near, far) = free_link()?;
         let mut lines = format!(
             "netns add {name}\n\
@@ -109,6 +111,24 @@ impl OutsideNetwork {
         let count = Arc::new(AtomicUsize::new(0));
         self.servers.push(echoer(socket, count.clone(), self.end.clone()));
         Ok(count)
+    }
+}
+
+/// Waits until no other test routes one of the addresses, and returns the locked file of whose turn
+/// it is.
+fn turn_for(addresses: &[Ipv4Addr]) -> io::Result<File> {
+    let turn = File::create(std::env::temp_dir().join(TURN))?;
+    let deadline = Instant::now() + ADDRESS_PATIENCE;
+    loop {
+        turn.lock()?;
+        let routes = ip(&["-4", "route", "show"], "")?;
+        let mut taken = routes.lines().filter_map(|line| line.split(' ').next()?.parse::<Ipv4Addr>().ok());
+        // Past the deadline the kernel says which one is taken.
+        if !taken.any(|address| addresses.contains(&address)) || Instant::now() > deadline {
+            return Ok(turn);
+        }
+        turn.unlock()?;
+        thread::sleep(POLL);
     }
 }
 

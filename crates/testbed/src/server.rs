@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::PATIENCE;
+use crate::{PATIENCE, complaints::complaints};
 
 /// How long a dropped server may take to stop.
-const STOP_DEADLINE: Duration = Duration::from_secs(30);
+const STOP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// A running `pandastack up`. Stopped on drop.
 pub struct TestServer {
@@ -96,6 +96,11 @@ impl TestServer {
     /// All output of the server so far.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Warnings and errors that no slow machine causes.
+    pub fn complaints(&self) -> Vec<String> {
+        complaints(&self.said()).into_iter().map(str::to_owned).collect()
     }
 
     pub fn pid(&self) -> u32 {
