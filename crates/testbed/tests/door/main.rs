@@ -21,4 +21,4 @@ mod trace;
 use std::time::Duration;
 
 /// Timeout for anything that should happen by itself.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);

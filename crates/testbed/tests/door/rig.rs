@@ -23,7 +23,7 @@ pub const SOCKETS: usize = 16;
 pub const FOLLOWERS: usize = 16;
 
 /// How long tasks of a server may take to end.
-const CLOSE_MAX: Duration = Duration::from_secs(8);
+const CLOSE_MAX: Duration = Duration::from_secs(25);
 
 pub struct Door<'a> {
     pub bed: &'a FakeBed,

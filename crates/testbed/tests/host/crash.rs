@@ -18,7 +18,7 @@ use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{HostPort, LayerHold, SealParams};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{SOON, fork_of, usage::facts_agree};
+use crate::{BRIEF, SOON, fork_of, usage::facts_agree};
 
 /// More calls than any operation makes.
 const CALLS_MAX: u64 = 40;
@@ -421,7 +421,7 @@ fn a_start_is_cut_off_at_every_call() {
 /// A machine that cannot be taken over is ended, and its sandbox fails. The others are unaffected.
 #[test]
 fn a_machine_that_cannot_be_taken_over_fails_its_sandbox_only() {
-    let settings = HostSettings { launch_deadline: Duration::from_millis(600), ..FakeBed::settings() };
+    let settings = HostSettings { launch_deadline: BRIEF, ..FakeBed::settings() };
     let cases = [
         (FaultedCalls::Nth(DriverCall::Adopt, 1), (1, 1)),
         (FaultedCalls::Nth(DriverCall::Resume, 1), (1, 1)),

@@ -1,9 +1,6 @@
 //! Fails every step of a create: the caller gets the right fault, and nothing is left.
 
-use std::{
-    os::unix::fs::FileExt,
-    time::{Duration, Instant},
-};
+use std::{os::unix::fs::FileExt, time::Instant};
 
 use pandastack_host::HostSettings;
 use pandastack_model::{ByteSize, FaultKind, SandboxId};
@@ -11,10 +8,10 @@ use pandastack_testbed::{FakeBed, HandshakeBehaviour, spec, wait_for, with_fake_
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{EnsureParams, HostPort};
 
-use crate::SOON;
+use crate::{BRIEF, SOON};
 
 fn hasty() -> HostSettings {
-    HostSettings { launch_deadline: Duration::from_millis(200), ..FakeBed::settings() }
+    HostSettings { launch_deadline: BRIEF, ..FakeBed::settings() }
 }
 
 /// Creates once with the fault, then once without: the fault is as expected, nothing is left, and

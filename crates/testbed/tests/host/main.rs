@@ -35,7 +35,11 @@ use pandastack_testbed::{FakeBed, spec};
 use pandastack_wire_fleet::{EnsureParams, ForkParams};
 
 /// Timeout for anything that should happen by itself.
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
+
+/// A launch deadline that a guest meets if it answers at all, also on a slow machine, and that a
+/// test can wait for.
+const BRIEF: Duration = Duration::from_secs(1);
 
 /// Makes so many ids.
 fn ids(count: usize) -> Vec<SandboxId> {

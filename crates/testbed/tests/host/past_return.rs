@@ -2,7 +2,7 @@
 //! than its sealed memory: a second wake from that memory would overwrite newer data. So a failure
 //! before the resume leaves it asleep, and a failure from the resume on never does.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use pandastack_host::{HostSettings, Ledger};
 use pandastack_model::{ByteSize, SandboxId, SandboxState, VolumeAccess, VolumeId, VolumeMount};
@@ -11,7 +11,7 @@ use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::HostPort;
 
 use crate::{
-    SOON,
+    BRIEF, SOON,
     crash::{cut_off, host, runtime},
 };
 
@@ -185,7 +185,7 @@ fn a_writer_that_was_paused_before_it_slept_has_no_way_back_either() {
 
 /// Disturbs one driver call after the other, until a wake completes without a fault.
 async fn any_call_may(trouble: FaultEffect, access: VolumeAccess) {
-    let settings = HostSettings { launch_deadline: Duration::from_millis(500), ..FakeBed::settings() };
+    let settings = HostSettings { launch_deadline: BRIEF, ..FakeBed::settings() };
     with_fake_bed(settings, async |bed| {
         let faults = bed.driver.faults();
         let (mut slept, mut failed) = (0, 0);
@@ -259,7 +259,7 @@ async fn a_readers_wake_that_fails_leaves_it_asleep() {
 /// A lost answer is no reason to fail a live guest: its rebirth may have happened.
 #[tokio::test]
 async fn a_writer_whose_first_answers_are_lost_is_greeted_again() {
-    let settings = HostSettings { launch_deadline: Duration::from_millis(500), ..FakeBed::settings() };
+    let settings = HostSettings { launch_deadline: BRIEF, ..FakeBed::settings() };
     with_fake_bed(settings, async |bed| {
         for lost in [1, 3, 6] {
             let (id, volume) = sleeper(bed, VolumeAccess::ReadWrite, Before::Running).await;

@@ -14,7 +14,7 @@ use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId, SandboxSpec, Sand
 use pandastack_sys::netns::Netns;
 use pandastack_testbed::{FakeBed, spec, wait_for, with_fake_bed};
 use pandastack_vmm_fake::DriverCall;
-use pandastack_wire_fleet::{EnsureParams, HostPort};
+use pandastack_wire_fleet::{EnsureParams, HostPort, IdlePolicy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::SOON;
@@ -85,10 +85,12 @@ async fn bytes_pass_and_a_closed_port_says_so() {
 async fn a_connection_is_a_use_for_as_long_as_it_is_open() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let id = SandboxId::random();
-        let lasting = SandboxSpec { ttl_seconds: 1, persistent: true, ..spec("mini") };
+        let lasting = SandboxSpec { ttl_seconds: 0, persistent: true, ..spec("mini") };
         bed.host.ensure(EnsureParams { id, generation: 1, spec: lasting }).await.unwrap();
         let listener = listen(bed, 3000).await;
         let stream = bed.host.connect(id, port(3000)).await.unwrap();
+        // Only now, because a busy machine may need longer than that for the steps above.
+        bed.host.set_lifecycle(id, IdlePolicy { ttl_seconds: 1, persistent: true }).await.unwrap();
         // Longer than the idle limit: nothing must happen.
         tokio::time::sleep(Duration::from_millis(2500)).await;
         assert_eq!(bed.state(id).await, Some(SandboxState::Running));

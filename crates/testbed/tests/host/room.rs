@@ -1,7 +1,7 @@
 //! A guest that is stopped because the host's disk is full: it survives a lost link and a host
 //! restart, and continues when there is space.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use pandastack_host::HostSettings;
 use pandastack_model::SandboxState;
@@ -10,13 +10,13 @@ use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::HostPort;
 
 use crate::{
-    SOON,
+    BRIEF, SOON,
     crash::{cut_off, runtime},
 };
 
 /// Settings with a short timeout for silent guests.
 fn impatient() -> HostSettings {
-    HostSettings { launch_deadline: Duration::from_millis(300), ..FakeBed::settings() }
+    HostSettings { launch_deadline: BRIEF, ..FakeBed::settings() }
 }
 
 #[test]

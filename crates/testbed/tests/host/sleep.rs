@@ -1,7 +1,5 @@
 //! Sleep and wake, pause and resume, and the effect of idleness.
 
-use std::time::Duration;
-
 use futures_util::{FutureExt as _, future::join_all};
 use pandastack_host::HostSettings;
 use pandastack_model::{FaultKind, LayerId, SandboxId, SandboxSpec, SandboxState};
@@ -11,7 +9,7 @@ use pandastack_wire_fleet::{
     EnsureParams, ExecControl, HostEvent, HostPort, IdlePolicy, LayerHold, RemovedBy, SealParams,
 };
 
-use crate::SOON;
+use crate::{BRIEF, SOON};
 
 async fn create_with(bed: &FakeBed, terms: IdlePolicy) -> SandboxId {
     let IdlePolicy { ttl_seconds, persistent } = terms;
@@ -260,9 +258,11 @@ async fn terms_change_at_run_time() {
         bed.host.wake(id).await.unwrap();
         wait_for("its end", SOON, async || bed.state(id).await.is_none().then_some(())).await;
         bed.is_idle().await;
-        let id = create_with(bed, IdlePolicy { persistent: false, ..SHORT }).await;
-        bed.host.set_lifecycle(id, IdlePolicy { ttl_seconds: 0, persistent: false }).await.unwrap();
-        let other = create_with(bed, SHORT).await;
+        // Long enough for the change to come in time on a busy machine. The other one has as long.
+        let limit = IdlePolicy { ttl_seconds: 5, persistent: false };
+        let id = create_with(bed, limit).await;
+        bed.host.set_lifecycle(id, IdlePolicy { ttl_seconds: 0, ..limit }).await.unwrap();
+        let other = create_with(bed, IdlePolicy { persistent: true, ..limit }).await;
         is(bed, other, SandboxState::Asleep).await;
         assert_eq!(bed.state(id).await, Some(SandboxState::Running), "0 is no limit");
     })
@@ -272,8 +272,9 @@ async fn terms_change_at_run_time() {
 #[tokio::test]
 async fn a_paused_one_is_idle_too() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        let id = create_with(bed, SHORT).await;
+        let (id, _) = bed.create().await;
         bed.host.pause(id).await.unwrap();
+        bed.host.set_lifecycle(id, SHORT).await.unwrap();
         is(bed, id, SandboxState::Asleep).await;
     })
     .await;
@@ -366,7 +367,7 @@ async fn a_silent_wake_can_be_removed_at_once() {
 
 #[tokio::test]
 async fn a_wake_that_fails_leaves_it_asleep_and_a_later_one_works() {
-    let settings = HostSettings { launch_deadline: Duration::from_millis(200), ..FakeBed::settings() };
+    let settings = HostSettings { launch_deadline: BRIEF, ..FakeBed::settings() };
     with_fake_bed(settings, async |bed| {
         let (id, _) = bed.create().await;
         bed.put(id, "/note", "x").await.unwrap();

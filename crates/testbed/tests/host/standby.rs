@@ -1,14 +1,12 @@
 //! Standby machines: used, refilled, skipped when dead, released at the end.
 
-use std::time::Duration;
-
 use pandastack_host::HostSettings;
 use pandastack_model::SandboxId;
 use pandastack_testbed::{FakeBed, HandshakeBehaviour, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::HostPort;
 
-use crate::SOON;
+use crate::{BRIEF, SOON};
 
 fn with_standby() -> HostSettings {
     HostSettings { standby: 2, ..FakeBed::settings() }
@@ -128,7 +126,7 @@ async fn a_standby_machine_that_is_not_reborn_fails_its_create_only() {
     for (manner, code) in
         [(HandshakeBehaviour::RefusesRebirth, "guest.confused"), (HandshakeBehaviour::Silent, "guest.silent")]
     {
-        let settings = HostSettings { launch_deadline: Duration::from_millis(200), ..with_standby() };
+        let settings = HostSettings { launch_deadline: BRIEF, ..with_standby() };
         with_fake_bed(settings, async |bed| {
             filled(bed).await;
             bed.script.set_behaviour(manner);

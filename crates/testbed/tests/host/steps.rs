@@ -2,21 +2,19 @@
 //! kills its machine, until an operation completes without a fault. After each, nothing leaks, the
 //! sandbox is in a valid state, and the operation can be repeated.
 
-use std::time::Duration;
-
 use pandastack_host::HostSettings;
 use pandastack_model::{Fault, LayerId, SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, FakeHostState, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{ForkParams, HostPort, LayerHold, SealParams};
 
-use crate::{SOON, fork_of};
+use crate::{BRIEF, SOON, fork_of};
 
 /// More calls than any operation makes.
 const CALLS_MAX: u64 = 40;
 
 fn hasty() -> HostSettings {
-    HostSettings { launch_deadline: Duration::from_millis(500), ..FakeBed::settings() }
+    HostSettings { launch_deadline: BRIEF, ..FakeBed::settings() }
 }
 
 /// A sandbox with data.

@@ -21,7 +21,7 @@ use scene::{Operation, Said, Scene};
 const WRITES_MAX: u32 = 60;
 
 /// An operation that takes longer hangs.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Whether the same host or the next one repeats the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
