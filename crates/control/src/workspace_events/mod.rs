@@ -240,7 +240,7 @@ mod tests {
     }
 
     async fn heard(follower: &mut WorkspaceFollower) -> FollowedNews {
-        tokio::time::timeout(Duration::from_secs(5), follower.next()).await.expect("news")
+        tokio::time::timeout(Duration::from_secs(60), follower.next()).await.expect("news")
     }
 
     async fn hears_nothing(follower: &mut WorkspaceFollower) {

@@ -1,8 +1,6 @@
 //! Work that must not hold up others: sleep of held workspaces, forks without a free turn, and
 //! usage that Stripe did not take.
 
-use std::time::Duration;
-
 use futures_util::future::join_all;
 use pandastack_control::{DeadFilter, DeadMeterEvents, WorkspacePlans, limits::STARTS_AT_ONCE};
 use pandastack_database::{Database, query, query_as, query_scalar};
@@ -72,7 +70,7 @@ async fn a_fork_without_a_free_turn_is_refused_and_nothing_is_left_of_it() {
     let creates = (0..STARTS_AT_ONCE).map(|_| rig.create(json!({"template": "mini"})));
     let forks = async {
         wait_for("all turns are taken", || async { sandboxes(&rig).await == STARTS_AT_ONCE + 1 }).await;
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        wait_for("the host is asked for all", || async { rig.host.gate.waiting() == STARTS_AT_ONCE }).await;
         let fork = async |verb: &str| {
             let path = format!("/v1/sandboxes/{parent}/{verb}");
             let request = rig.call(Method::POST, &path).header("idempotency-key", verb).json(&json!({"count": 2}));

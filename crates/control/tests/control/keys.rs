@@ -6,7 +6,7 @@ use pandastack_control::{BootstrapKey, Control};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::rig::{KEY, OTHER_KEY, Rig, answer};
+use crate::rig::{KEY, OTHER_KEY, PATIENCE, Rig, answer};
 
 const KEYS: &str = "/v1/api-keys";
 
@@ -95,7 +95,7 @@ async fn a_stream_ends_when_its_key_is_revoked() {
     assert_eq!((theirs.status().as_u16(), ours.status().as_u16()), (200, 200));
     assert_eq!(rig.delete(&format!("{KEYS}/{}", &token[..12])).await, 204);
     let end = async { while let Ok(Some(_)) = theirs.chunk().await {} };
-    tokio::time::timeout(Duration::from_secs(10), end).await.expect("the stream of a revoked key ends");
+    tokio::time::timeout(PATIENCE, end).await.expect("the stream of a revoked key ends");
     // The stream of another key continues: it may be silent, but it does not end.
     let more = async { while let Ok(Some(_)) = ours.chunk().await {} };
     assert!(tokio::time::timeout(Duration::from_millis(200), more).await.is_err(), "only that key's streams end");

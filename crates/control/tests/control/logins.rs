@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::{
     backend,
     people::{PASSWORD, Somebody, invited, known, log_in, operator, send},
-    rig::{OTHER_KEY, Rig, answer, wait_for},
+    rig::{OTHER_KEY, PATIENCE, Rig, answer, wait_for},
 };
 
 #[tokio::test]
@@ -197,7 +197,7 @@ async fn an_invite_makes_an_account_once() {
 }
 
 #[tokio::test]
-async fn another_server_sees_the_end_of_a_session_a_key_and_a_membership_within_a_second() {
+async fn another_server_sees_the_end_of_a_session_a_key_and_a_membership() {
     let rig = Rig::start().await;
     let root = operator(&rig).await;
     let bob = invited(&rig, &root, "bob@example.com", "member").await;
@@ -216,10 +216,12 @@ async fn another_server_sees_the_end_of_a_session_a_key_and_a_membership_within_
     assert_eq!(root.delete(&rig, &format!("/v1/orgs/{}/members/{}", root.org, bob.id)).await.0, 204);
     assert_eq!(root.delete(&rig, &format!("/v1/me/tokens/{}", &key[..12])).await.0, 204);
     assert_eq!(root.post(&rig, "/v1/auth/logout").await.0, 204);
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!((there(&root.token).await.0, there(&key).await.0), (401, 401));
-    let (_, me) = there(&bob.token).await;
-    assert_ne!(me["current_org_id"], json!(root.org), "no member any more");
+    // A second later, or when a busy machine gets round to it.
+    for token in [&root.token, &key] {
+        wait_for("the end of a session and of a key", || async { there(token).await.0 == 401 }).await;
+    }
+    let is_out = || async { there(&bob.token).await.1["current_org_id"] != json!(root.org) };
+    wait_for("the end of a membership", is_out).await;
     beside.stop().await;
 }
 
@@ -234,7 +236,7 @@ async fn a_stream_of_somebody_who_leaves_ends() {
     assert_eq!((theirs.status().as_u16(), ours.status().as_u16()), (200, 200));
     assert_eq!(root.delete(&rig, &format!("/v1/orgs/{}/members/{}", root.org, bob.id)).await.0, 204);
     let end = async { while let Ok(Some(_)) = theirs.chunk().await {} };
-    tokio::time::timeout(Duration::from_secs(10), end).await.expect("the stream ends");
+    tokio::time::timeout(PATIENCE, end).await.expect("the stream ends");
     let more = async { while let Ok(Some(_)) = ours.chunk().await {} };
     assert!(tokio::time::timeout(Duration::from_millis(200), more).await.is_err(), "only theirs");
     assert_eq!(bob.get(&rig, &format!("/v1/sandboxes/{id}")).await.0, 404, "and what they used is not theirs");

@@ -8,7 +8,7 @@ use pandastack_wire_fleet::stub::StubHost;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-use crate::rig::{OTHER_KEY, Rig, answer, wait_for};
+use crate::rig::{OTHER_KEY, PATIENCE, Rig, answer, hang_up_at_the_gate, wait_for};
 
 async fn keyed(rig: &Rig, path: &str, key: &str, body: Value) -> Response {
     rig.call(Method::POST, path).header("Idempotency-Key", key).json(&body).send().await.unwrap()
@@ -73,8 +73,7 @@ async fn a_key_under_way_is_a_conflict_and_outlives_who_hangs_up() {
     rig.host.gate.close();
     let request =
         rig.call(Method::POST, "/v1/sandboxes").header("idempotency-key", "k").json(&json!({"template": "mini"}));
-    let impatient = tokio::time::timeout(std::time::Duration::from_millis(200), request.send()).await;
-    assert!(impatient.is_err(), "it waits at the gate");
+    hang_up_at_the_gate(&rig, request).await;
     let (status, _, refused) = read(keyed(&rig, "/v1/sandboxes", "k", json!({"template": "mini"})).await).await;
     assert_eq!((status, &refused["code"]), (409, &json!("idempotency.in_flight")));
     rig.host.gate.let_through(1);
@@ -145,7 +144,7 @@ async fn a_crash_in_the_middle_never_creates_twice() {
     }
     let (sandboxes, layers, disks) = counts(&rig.host);
     // As after a crash: everything is made, and no answer is recorded.
-    rig.scope.close(std::time::Duration::from_secs(5)).await;
+    rig.scope.close(PATIENCE).await;
     rig.control.close().await;
     let made = forget_answers(&rig).await;
     assert_eq!(made.len(), 4);
@@ -170,7 +169,7 @@ async fn after_a_crash_a_webhook_is_taken_back_and_what_is_in_a_guest_is_not_mad
     for (kind, status, code) in [("webhook", 201, Value::Null), ("in_guest", 409, json!("idempotency.answer_lost"))] {
         let rig = Rig::start().await;
         let (_, _, first) = read(keyed(&rig, "/v1/webhooks", "k", body.clone()).await).await;
-        rig.scope.close(std::time::Duration::from_secs(5)).await;
+        rig.scope.close(PATIENCE).await;
         rig.control.close().await;
         let made = [(kind, first["id"].as_str().unwrap().to_owned())];
         unanswer(&rig, "k", &made).await;

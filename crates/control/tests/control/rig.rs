@@ -199,9 +199,21 @@ pub async fn open(folder: &Path, host: Arc<StubHost>, scope: Scope) -> Control {
     Control::open(&backend::place(folder).await, host, scope, Arc::new(SystemClock)).await.unwrap()
 }
 
+/// Timeout of what should happen by itself, also on a slow machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A limit that no test reaches.
 pub fn long() -> Duration {
-    Duration::from_secs(30)
+    Duration::from_secs(120)
+}
+
+/// Sends a request, and hangs up when it waits at the host's gate.
+pub async fn hang_up_at_the_gate(rig: &Rig, request: RequestBuilder) {
+    let before = rig.host.gate.waiting();
+    tokio::select! {
+        answer = request.send() => panic!("it does not wait: {answer:?}"),
+        () = wait_for("the host is asked", || async { rig.host.gate.waiting() > before }) => {}
+    }
 }
 
 /// Sends a request and reads the JSON answer. Null if it has no body.
@@ -215,7 +227,7 @@ pub async fn answer(request: RequestBuilder) -> (u16, Value) {
 
 /// Waits until a condition holds.
 pub async fn wait_for<F: Future<Output = bool>>(what: &str, condition: impl Fn() -> F) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    let deadline = tokio::time::Instant::now() + PATIENCE;
     while !condition().await {
         assert!(tokio::time::Instant::now() < deadline, "never came true: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;

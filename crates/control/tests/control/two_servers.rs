@@ -13,7 +13,7 @@ use crate::{
     backend,
     people::{PASSWORD, Somebody, invited, operator},
     receiver::{Receiver, Traveller, WebhookRig},
-    rig::{KEY, Neighbour, Rig, answer, serve, sign_in, wait_for},
+    rig::{KEY, Neighbour, PATIENCE, Rig, answer, serve, sign_in, wait_for},
 };
 
 /// Starts a second server, without a host.
@@ -67,12 +67,11 @@ async fn people_use_either_server() {
     let key = key["token"].as_str().unwrap();
     assert_eq!(ask(&rig, &other, key, Method::GET, "/v1/me").await.0, 200);
     assert_eq!(root.delete(&rig, &format!("/v1/me/tokens/{}", &key[..12])).await.0, 204);
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(ask(&rig, &other, key, Method::GET, "/v1/me").await.0, 401, "revoked on the first server");
+    let is_refused = || async { ask(&rig, &other, key, Method::GET, "/v1/me").await.0 == 401 };
+    wait_for("it is revoked on the first server", is_refused).await;
     let (status, ended) = ask(&rig, &other, &back.token, Method::POST, "/v1/auth/logout").await;
     assert_eq!(status, 204, "{ended}");
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(back.get(&rig, "/v1/me").await.0, 401, "ended on the second server");
+    wait_for("it ended on the second server", || async { back.get(&rig, "/v1/me").await.0 == 401 }).await;
     for path in ["/v1/quotas", "/v1/billing", "/v1/usage"] {
         let there = ask(&rig, &other, KEY, Method::GET, path).await;
         assert_eq!((there.0, rig.get(path).await.1), (200, there.1), "{path}");
@@ -177,15 +176,11 @@ async fn one_server_delivers_events_and_the_other_takes_over() {
     assert_eq!(receiver.seen().len(), 10, "each was sent by one server");
     // The first server gives its lease up and ends. The second one sends what is left.
     let Rig { control, scope, host: _, folder, url: _, http } = told.rig;
-    scope.close(Duration::from_secs(5)).await;
+    scope.close(PATIENCE).await;
     let place = backend::place(folder.path()).await;
     let database = pandastack_database::Database::open(
         &place.database,
-        pandastack_database::PoolSettings {
-            connections_max: 1,
-            busy_max: Duration::from_secs(30),
-            statement_max: Duration::from_secs(30),
-        },
+        pandastack_database::PoolSettings { connections_max: 1, busy_max: PATIENCE, statement_max: PATIENCE },
     )
     .await
     .unwrap();
@@ -212,16 +207,16 @@ async fn a_second_host_is_refused_until_the_first_one_is_gone() {
     assert_eq!(rig.get(&format!("/v1/sandboxes/{id}")).await.1["status"], json!("running"), "untouched");
     // The same host starts again at once, as after a crash.
     rig.start_beside().await.stop().await;
-    rig.scope.close(Duration::from_secs(5)).await;
+    rig.scope.close(PATIENCE).await;
     let other = rival(&rig, data.path(), &scope, clock.clone()).await.unwrap();
     // This one is killed: its lease stays, and ends by itself.
     let (late, gone) = (tempfile::tempdir().unwrap(), Scope::new());
     assert!(rival(&rig, late.path(), &gone, clock.clone()).await.is_err());
     clock.travel(Duration::from_secs(61));
     let last = rival(&rig, late.path(), &gone, clock.clone()).await.unwrap();
-    scope.close(Duration::from_secs(5)).await;
+    scope.close(PATIENCE).await;
     assert!(rival(&rig, data.path(), &Scope::new(), clock).await.is_err(), "only the own lease is given up");
-    gone.close(Duration::from_secs(5)).await;
+    gone.close(PATIENCE).await;
     tokio::join!(other.close(), last.close(), rig.control.close());
 }
 
@@ -272,7 +267,7 @@ async fn a_running_server_finishes_the_requests_of_one_that_was_killed() {
     other.control.renew_server_lease().await.unwrap();
     in_flight(look(5).await);
     // It is killed.
-    other.scope.close(Duration::from_secs(5)).await;
+    other.scope.close(PATIENCE).await;
     in_flight(look(5).await);
     clock.travel(Duration::from_secs(61));
     in_flight(look(2).await);
@@ -285,7 +280,7 @@ async fn a_running_server_finishes_the_requests_of_one_that_was_killed() {
     clock.travel(Duration::from_secs(3700));
     look(1).await;
     assert_eq!(count(&rig, leases).await, 1, "the lease of the dead server is removed");
-    rig.scope.close(Duration::from_secs(5)).await;
+    rig.scope.close(PATIENCE).await;
     rig.control.close().await;
     assert_eq!(count(&rig, leases).await, 0, "a server that stops removes its own");
     other.control.close().await;
@@ -326,7 +321,7 @@ async fn without_a_host_only_what_needs_none_is_taken_back() {
     let (_, hook) = keyed_webhook(&rig, &rig.url, "hook").await;
     unanswer(&rig, "box", ("sandbox", &made["id"])).await;
     unanswer(&rig, "hook", ("webhook", &hook["id"])).await;
-    rig.scope.close(Duration::from_secs(5)).await;
+    rig.scope.close(PATIENCE).await;
     clock.travel(Duration::from_secs(61));
     for _ in 0..4 {
         other.control.finish_for_ended().await.unwrap();

@@ -7,13 +7,13 @@ use pandastack_wire_fleet::{HostEvent, RemovedBy};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-use crate::rig::{KEY, Rig, answer, wait_for};
+use crate::rig::{KEY, PATIENCE, Rig, answer, wait_for};
 
 /// Reads a stream until it contains a text.
 async fn until(response: &mut Response, text: &str) -> String {
     let mut seen = String::new();
     while !seen.contains(text) {
-        let piece = tokio::time::timeout(Duration::from_secs(10), response.chunk()).await.expect(text).unwrap();
+        let piece = tokio::time::timeout(PATIENCE, response.chunk()).await.expect(text).unwrap();
         seen.push_str(std::str::from_utf8(&piece.expect("the stream goes on")).unwrap());
     }
     seen
@@ -44,7 +44,7 @@ async fn events_are_followed_to_the_sandboxs_end() {
     let mut last = rig.call(Method::GET, &format!("/v1/sandboxes/{id}/events?follow=1&tail=0")).send().await.unwrap();
     rig.delete(&format!("/v1/sandboxes/{id}")).await;
     let end = events(
-        &tokio::time::timeout(Duration::from_secs(10), async {
+        &tokio::time::timeout(PATIENCE, async {
             let mut text = String::new();
             while let Some(piece) = last.chunk().await.unwrap() {
                 text.push_str(std::str::from_utf8(&piece).unwrap());

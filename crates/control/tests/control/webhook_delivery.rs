@@ -220,7 +220,7 @@ async fn a_slow_receiver_holds_up_nobody_else() {
     assert_eq!((pings.0, &pings.1["code"]), (503, &json!("webhook.busy")));
     // After the timeout the tries fail. A failing receiver gets one delivery at a time.
     let first = async || told.deliveries(&slow_id, "failed").await;
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(40);
+    let deadline = tokio::time::Instant::now() + crate::rig::PATIENCE;
     while first().await.len() < 4 {
         assert!(tokio::time::Instant::now() < deadline, "the time of a try ends");
         tokio::time::sleep(Duration::from_millis(100)).await;

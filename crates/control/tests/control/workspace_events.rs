@@ -1,13 +1,11 @@
 //! The events of a whole workspace, as a list and as a stream.
 
-use std::time::Duration;
-
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
 use crate::{
     people::{Somebody, invited, operator, owner},
-    rig::{OTHER_KEY, Rig, answer, wait_for},
+    rig::{OTHER_KEY, PATIENCE, Rig, answer, wait_for},
 };
 
 /// An open stream.
@@ -27,7 +25,7 @@ impl Stream {
     /// Reads until the text contains something. `None` if the stream ends before.
     async fn until(&mut self, text: &str) -> Option<Vec<Value>> {
         while !self.text.contains(text) || !self.text.ends_with("\n\n") {
-            let piece = tokio::time::timeout(Duration::from_secs(10), self.response.chunk()).await.expect(text);
+            let piece = tokio::time::timeout(PATIENCE, self.response.chunk()).await.expect(text);
             self.text.push_str(std::str::from_utf8(&piece.ok().flatten()?).unwrap());
         }
         let said = std::mem::take(&mut self.text);

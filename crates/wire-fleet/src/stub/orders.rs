@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -25,12 +25,22 @@ pub(super) struct OrderedFaults {
 /// Where requests wait while it is closed. It starts open.
 pub struct StubGate {
     closed: AtomicBool,
+    waiting: AtomicUsize,
     passes: Semaphore,
+}
+
+/// A request at the gate, which is counted until it passes or is dropped.
+struct WaitingRequest<'a>(&'a AtomicUsize);
+
+impl Drop for WaitingRequest<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Default for StubGate {
     fn default() -> Self {
-        Self { closed: AtomicBool::new(false), passes: Semaphore::new(0) }
+        Self { closed: AtomicBool::new(false), waiting: AtomicUsize::new(0), passes: Semaphore::new(0) }
     }
 }
 
@@ -45,8 +55,15 @@ impl StubGate {
         self.passes.add_permits(requests);
     }
 
+    /// How many requests wait now.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
     pub(super) async fn pass(&self) {
         if self.closed.load(Ordering::SeqCst) {
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+            let _counted = WaitingRequest(&self.waiting);
             self.passes.acquire().await.unwrap().forget();
         }
     }
