@@ -21,7 +21,7 @@ use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 const WEB: &str = "203.0.113.7";
 const OTHER: &str = "203.0.113.200";
 /// Far longer than any operation in these tests.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 fn at(address: &str, port: u16) -> SocketAddr {
     format!("{address}:{port}").parse().unwrap()
@@ -119,7 +119,7 @@ fn a_change_holds_for_open_connections_too() {
         assert_eq!(cut.kind(), io::ErrorKind::ConnectionReset, "and what is cut is told so at once");
         other.server.write_all(b"down").unwrap();
         assert!(!connects(&guest, OTHER), "the address of a name that left the list is closed");
-        assert!(guest.echo(GUEST, at(OTHER, 7)).is_err());
+        assert!(guest.has_no_echo(GUEST, at(OTHER, 7)));
         assert!(connects(&guest, WEB), "the address of a name that stayed is open without asking again");
         assert_eq!(as_guest(&world, &guest, |guest| guest.resolve("other.test")).await, unlisted());
 
@@ -264,12 +264,12 @@ fn forge(guest: &Guest) {
     guest.ip(&format!("addr add 172.16.0.9/32 dev eth0\nlink set eth0 address 06:00:ac:10:00:03\n{knows}"));
     guest.ip(&format!("addr add fd00::2/64 dev eth0 nodad\n{}", knows.replace(&GATEWAY.to_string(), "fd00::1")));
     for _ in 0..3 {
-        assert!(guest.echo(GUEST, at(WEB, 1001)).is_err());
+        assert!(guest.has_no_echo(GUEST, at(WEB, 1001)));
     }
     guest.ip(&format!("link set eth0 address {GUEST_MAC}\n{knows}"));
     guest.ip(&knows.replace(&GATEWAY.to_string(), "fd00::1"));
     for _ in 0..3 {
-        assert!(guest.echo(Ipv4Addr::new(172, 16, 0, 9), at(WEB, 1002)).is_err());
+        assert!(guest.has_no_echo(Ipv4Addr::new(172, 16, 0, 9), at(WEB, 1002)));
         assert!(guest.netns.connect("[fd00::1]:443".parse().unwrap(), PATIENCE).is_err());
     }
 }
@@ -294,7 +294,7 @@ fn denials_are_told_once_each() {
                 assert!(connects(guest, WEB));
                 assert!(!connects(guest, OTHER));
                 assert!(guest.netns.connect(at(OTHER, 443), PATIENCE).is_err());
-                assert!(guest.echo(GUEST, at(OTHER, 53)).is_err());
+                assert!(guest.has_no_echo(GUEST, at(OTHER, 53)));
                 assert!(guest.netns.connect(at("172.16.0.1", 80), PATIENCE).is_err());
             }
             forge(guest);

@@ -66,7 +66,7 @@ fn only(rules: &[&str]) -> Egress {
 fn call(guest: &Guest) -> io::Result<(String, TcpStream)> {
     let stream = guest.netns.connect((GATEWAY, GATEWAY_PORT).into(), PATIENCE)?;
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE * 4))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     match BufReader::new(&stream).read_line(&mut line)? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -81,7 +81,7 @@ async fn called(world: &World, guest: &Arc<Guest>) -> io::Result<(String, TcpStr
 
 /// Waits until so many connections are open.
 async fn until_open(service: &NameTeller, count: usize) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     while service.open.load(Ordering::Relaxed) != count {
         assert!(Instant::now() < deadline, "{} connections are open", service.open.load(Ordering::Relaxed));
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -112,9 +112,9 @@ fn only_a_served_guest_connects() {
             assert_eq!(called(&world, &guest).await.unwrap().0, sandbox.to_string(), "{egress:?}");
             assert_eq!(guest.netns.connect(at(WEB, 80), PATIENCE).is_ok(), egress == Egress::Open);
             other.set_egress(&egress).await.unwrap();
-            let refused = Instant::now();
-            assert!(called(&world, &stranger).await.is_err(), "{egress:?}");
-            assert!(refused.elapsed() < PATIENCE, "a refusal is told at once");
+            let refused = called(&world, &stranger).await.expect_err("it is not served");
+            let waited = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
+            assert!(!waited.contains(&refused.kind()), "{egress:?}: a refusal is told: {refused}");
         }
         drop(open);
         eprintln!("serve a guest and list: {:?}", serve(&only(&[])).await);

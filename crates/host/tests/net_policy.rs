@@ -5,7 +5,7 @@ use std::{
     net::{SocketAddr, TcpListener},
     sync::{Arc, atomic::Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use crate::net_support::{
@@ -63,7 +63,7 @@ fn the_outside_is_reached_through_nat() {
         assert_eq!(guest.greeting(at(PUBLIC, 80)).unwrap(), outside.near_address().to_string());
         assert_eq!(guest.greeting(at(outside.far_address(), 80)).unwrap(), outside.near_address().to_string());
         guest.echo(GUEST, at(PUBLIC, 7)).unwrap();
-        let pinged = guest.netns.run(|| run("ping", &["-c1", "-W1", PUBLIC], "")).unwrap();
+        let pinged = guest.netns.run(|| run("ping", &["-c1", "-W60", PUBLIC], "")).unwrap();
         assert!(
             pinged.is_ok() || pinged.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound),
             "{pinged:?}"
@@ -100,14 +100,13 @@ fn private_addresses_and_the_host_are_out_of_reach() {
 }
 
 #[test]
-fn a_refusal_by_policy_is_quick() {
+fn a_refusal_by_policy_is_told() {
     World::run(|world| async move {
         let pool = world.pool(world.settings()).await;
         let slot = pool.take().await.unwrap();
         let guest = Guest::in_slot(&slot);
-        let start = Instant::now();
-        assert!(!connects(&guest, at("10.9.8.7", 80)));
-        assert!(start.elapsed() < crate::net_support::PATIENCE / 2, "the guest must be told rather than wait");
+        let refused = guest.netns.connect(at("10.9.8.7", 80), crate::net_support::PATIENCE).unwrap_err();
+        assert_ne!(refused.kind(), std::io::ErrorKind::TimedOut, "the guest must be told rather than wait");
         pool.close().await.unwrap();
     });
 }
@@ -142,7 +141,7 @@ fn the_hosts_wall_holds_without_the_inner_one() {
         // packet.
         slot.netns().run(|| run("nft", &["flush", "ruleset"], "")).unwrap().unwrap();
         let before = count.load(Ordering::Relaxed);
-        assert!(guest.echo(GUEST, at(PUBLIC, 7)).is_err());
+        assert!(guest.has_no_echo(GUEST, at(PUBLIC, 7)));
         assert_eq!(count.load(Ordering::Relaxed), before);
         pool.close().await.unwrap();
     });
@@ -159,14 +158,14 @@ fn a_forged_sender_is_dropped() {
         let before = count.load(Ordering::Relaxed);
         for forged in ["172.16.0.9", "198.51.100.250", "10.0.0.9"] {
             guest.ip(&format!("addr add {forged}/32 dev eth0\n"));
-            assert!(guest.echo(forged.parse().unwrap(), at(PUBLIC, 7)).is_err(), "{forged}");
+            assert!(guest.has_no_echo(forged.parse().unwrap(), at(PUBLIC, 7)), "{forged}");
             assert_eq!(count.load(Ordering::Relaxed), before, "{forged} may not leave");
         }
         // A change of the MAC clears the neighbour table, and ARP from a forged MAC gets no answer.
         // So the gateway's entry must be static.
         let knows = format!("neigh replace {GATEWAY} lladdr {GATEWAY_MAC} dev eth0 nud permanent\n");
         guest.ip(&format!("link set eth0 address 06:00:ac:10:00:03\n{knows}"));
-        assert!(guest.echo(GUEST, at(PUBLIC, 7)).is_err(), "wrong MAC");
+        assert!(guest.has_no_echo(GUEST, at(PUBLIC, 7)), "wrong MAC");
         assert_eq!(count.load(Ordering::Relaxed), before, "nothing forged may leave");
         guest.ip("link set eth0 address 06:00:ac:10:00:02\n");
         guest.echo(GUEST, at(PUBLIC, 7)).unwrap();
@@ -185,7 +184,7 @@ fn only_the_namespace_itself_reaches_into_the_guest() {
         let _agent = guest.netns.listen_tcp(at("0.0.0.0", port.guest_port)).unwrap();
         let agent = at(port.guest_address, port.guest_port);
         let start = Instant::now();
-        slot.netns().connect(agent, Duration::from_secs(1)).unwrap();
+        slot.netns().connect(agent, crate::net_support::PATIENCE).unwrap();
         eprintln!("dial from the namespace: {:?}", start.elapsed());
         for address in [at(slot.uplink_address(), port.guest_port), at(slot.uplink_address(), 53)] {
             assert!(here().connect(address, crate::net_support::PATIENCE).is_err(), "host: {address}");

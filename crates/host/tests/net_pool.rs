@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::net_support::{Guest, World, outside};
+use crate::net_support::{Guest, PATIENCE, World, outside};
+use futures_util::FutureExt as _;
 use pandastack_host::net::{NetError, NetLeftovers, NetPool, NetSettings, leftovers, sweep};
 use pandastack_kit::Scope;
 use pandastack_model::Egress;
@@ -13,7 +14,7 @@ async fn left(world: &World) -> NetLeftovers {
 }
 
 async fn until_ready(pool: &NetPool, wanted: usize) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     while pool.counts().ready != wanted {
         assert!(Instant::now() < deadline, "{:?}", pool.counts());
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -50,11 +51,7 @@ fn slots_made_ahead_are_handed_out_at_once() {
     World::run(|world| async move {
         let pool = world.pool(NetSettings { ready: 3, ..world.settings() }).await;
         until_ready(&pool, 3).await;
-        let start = Instant::now();
-        let slot = pool.take().await.unwrap();
-        let took = start.elapsed();
-        eprintln!("take a ready slot: {took:?}");
-        assert!(took < Duration::from_millis(5), "{took:?}");
+        let slot = pool.take().now_or_never().expect("nothing is made while somebody waits").unwrap();
         until_ready(&pool, 3).await;
         assert_eq!(pool.counts().present, 4);
         pool.give_back(slot).await.unwrap();
@@ -84,7 +81,7 @@ fn a_dropped_call_loses_no_slot() {
         let slot = pool.take().await.unwrap();
         assert_eq!(pool.counts().present, 1);
         let _ = tokio::time::timeout(Duration::from_micros(1), pool.give_back(slot)).await;
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + PATIENCE;
         while pool.counts().present > 0 {
             assert!(Instant::now() < deadline);
             tokio::time::sleep(Duration::from_millis(2)).await;

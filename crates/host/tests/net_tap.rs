@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::net_support::{Guest, World, outside, outside::ip, until_up};
+use crate::net_support::{Guest, PATIENCE, World, outside, outside::ip, until_up};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use pandastack_host::net::{GATEWAY, GUEST, NetPool, NetSettings, NetSlot, TAP};
 use pandastack_kit::Scope;
@@ -77,7 +77,7 @@ fn question(asker: Asker, tag: &[u8]) -> Vec<u8> {
 /// Waits for the answer to such a request.
 fn is_told_the_gateways_card(card: &mut File) -> bool {
     let told = |frame: &[u8]| frame.len() >= 42 && frame[12..14] == [8, 6] && frame[20..22] == [0, 2];
-    hear(card, Duration::from_secs(2), told).is_some_and(|frame| frame[22..28] == GATEWAY_MAC)
+    hear(card, PATIENCE, told).is_some_and(|frame| frame[22..28] == GATEWAY_MAC)
 }
 
 /// Returns the neighbours that a slot has on the guest's link.
@@ -123,7 +123,7 @@ fn a_machines_card_needs_no_arp_and_cannot_forge() {
         card.write_all(&datagram(GUEST_MAC, GUEST, PUBLIC, 7, b"hello")).unwrap();
         // The guest's side answers no ARP here. The frame arrives because the namespace has a
         // static entry for the guest's MAC.
-        assert_eq!(receive(&mut card, Duration::from_secs(2)).as_deref(), Some(&b"hello"[..]));
+        assert_eq!(receive(&mut card, PATIENCE).as_deref(), Some(&b"hello"[..]));
         eprintln!("first echo through the tap: {:?}", start.elapsed());
 
         let before = count.load(Ordering::Relaxed);
@@ -139,7 +139,7 @@ fn a_machines_card_needs_no_arp_and_cannot_forge() {
         }
         // The valid frame is sent last: once its echo arrives, the others would have been counted.
         card.write_all(&datagram(GUEST_MAC, GUEST, PUBLIC, 7, b"honest")).unwrap();
-        assert_eq!(receive(&mut card, Duration::from_secs(2)).as_deref(), Some(&b"honest"[..]));
+        assert_eq!(receive(&mut card, PATIENCE).as_deref(), Some(&b"honest"[..]));
         assert_eq!(count.load(Ordering::Relaxed), before + 1);
         drop(card);
         pool.give_back(slot).await.unwrap();
@@ -155,7 +155,7 @@ fn the_host_speaks_to_the_guest_without_asking_for_its_card() {
         let mut card = plug_in(&slot);
         let sent = slot.netns().run(|| UdpSocket::bind("0.0.0.0:0")?.send_to(b"direct", (GUEST, 4000))).unwrap();
         sent.unwrap();
-        assert_eq!(receive(&mut card, Duration::from_secs(2)).as_deref(), Some(&b"direct"[..]));
+        assert_eq!(receive(&mut card, PATIENCE).as_deref(), Some(&b"direct"[..]));
         drop(card);
         pool.close().await.unwrap();
     });

@@ -29,7 +29,7 @@ use tokio::{
 use super::Guest;
 
 /// Long enough for an answer that needs a process or two on a busy host.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The records of a name: addresses, or an alias.
 #[derive(Clone)]
