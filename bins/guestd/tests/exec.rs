@@ -150,14 +150,14 @@ fn too_much_input_ends_the_channel_only() {
 fn a_deadline_asks_then_forces() {
     let agent = Agent::start();
     let mut client = agent.connect();
-    let deadline_ms = Some(100);
-    let begun = Instant::now();
+    // Enough for a shell to begin, also on a slow machine.
+    let deadline_ms = Some(3000);
     let output = client.run(1, StartProcess { deadline_ms, ..shell("echo begun; sleep 1000") });
     assert_eq!(
         (&output.stdout[..], output.exit),
-        (&b"begun\n"[..], ProcessExit { code: 143, timed_out: true, signal: Some(15) })
+        (&b"begun\n"[..], ProcessExit { code: 143, timed_out: true, signal: Some(15) }),
+        "TERM was enough"
     );
-    assert!(begun.elapsed() < Duration::from_secs(2), "TERM was enough");
     let output = client
         .run(1, StartProcess { deadline_ms, ..shell("trap 'echo bye; exit 5' TERM; while :; do sleep 0.01; done") });
     assert_eq!(
@@ -167,7 +167,7 @@ fn a_deadline_asks_then_forces() {
     let begun = Instant::now();
     let output = client.run(1, StartProcess { deadline_ms, ..shell("trap '' TERM; while :; do sleep 0.01; done") });
     assert_eq!(output.exit, ProcessExit { code: 137, timed_out: true, signal: Some(9) });
-    assert!(begun.elapsed() >= Duration::from_secs(2));
+    assert!(begun.elapsed() >= Duration::from_secs(5));
     let output = client.run(1, StartProcess { deadline_ms: Some(60_000), ..shell("exit 4") });
     assert_eq!(output.exit, ProcessExit { code: 4, timed_out: false, signal: None });
     let output = client.run(1, StartProcess { deadline_ms: Some(u64::MAX), ..shell("exit 4") });
@@ -181,7 +181,7 @@ fn nothing_of_the_group_survives_a_deadline() {
     client.start(
         1,
         StartProcess {
-            deadline_ms: Some(300),
+            deadline_ms: Some(3000),
             ..shell("(trap '' TERM; echo $(exec sh -c 'echo $PPID'); exec sleep 1000) & wait")
         },
     );
@@ -195,9 +195,7 @@ fn nothing_of_the_group_survives_a_deadline() {
 fn a_detached_child_does_not_hold_the_answer() {
     let agent = Agent::start();
     let mut client = agent.connect();
-    let begun = Instant::now();
     let output = client.run(1, shell("sleep 1000 & echo $!; echo last words"));
-    assert!(begun.elapsed() < Duration::from_secs(5));
     let text = String::from_utf8(output.stdout).unwrap();
     let (child, rest) = text.split_once('\n').unwrap();
     assert_eq!((rest, output.exit.code), ("last words\n", 0));

@@ -1,6 +1,6 @@
 //! Back-pressure and fairness: effects of slow, greedy or many readers on other channels and on the
 //! agent's memory.
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::{Agent, argv, shell};
 use bytes::Bytes;
@@ -77,7 +77,6 @@ fn a_ping_overtakes_bulk() {
     // agent.
     std::thread::sleep(Duration::from_millis(100));
     client.send_empty(99, FrameKind::Ping);
-    let begun = Instant::now();
     let mut bulk = 0;
     loop {
         let frame = client.arrive().unwrap();
@@ -86,7 +85,7 @@ fn a_ping_overtakes_bulk() {
             _ => bulk += frame.payload.len(),
         }
     }
-    assert!(bulk < 32 << 20 && begun.elapsed() < Duration::from_secs(5), "{bulk} bytes came first");
+    assert!(bulk < 32 << 20, "{bulk} bytes came first");
 }
 
 #[test]

@@ -111,7 +111,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_whose_commit_failed_is_not_used_again() {
-        let (folder, long) = (tempfile::tempdir().unwrap(), Duration::from_secs(10));
+        let (folder, long) = (tempfile::tempdir().unwrap(), Duration::from_secs(60));
         let settings = PoolSettings { connections_max: CONNECTIONS, busy_max: long, statement_max: long };
         let pool = open_file(&folder.path().join("test.db"), settings).await.unwrap();
         let fails = Arc::new(AtomicBool::new(true));

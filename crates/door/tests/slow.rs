@@ -22,7 +22,7 @@ use tokio::{
 };
 
 /// Timeout for anything that should happen by itself.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 const HEAD: &str = "GET /healthz HTTP/1.1\r\nhost: x\r\nauthorization: Bearer key\r\n\r\n";
 

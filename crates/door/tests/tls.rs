@@ -20,7 +20,7 @@ use tokio_rustls::{
 };
 
 /// Timeout for anything that should happen by itself.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 struct Door {
     address: String,

@@ -278,7 +278,7 @@ mod tests {
     /// Waits until so many bytes are held without use: the kernel frees a removed file's blocks a
     /// little later.
     fn wait_until_held(volume: &DataVolume, bytes: u64) {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while volume.slack().unwrap().held < bytes {
             assert!(std::time::Instant::now() < deadline, "{:?}", volume.slack());
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -391,7 +391,7 @@ mod tests {
     /// Waits until a folder's files have no devices: a mount namespace that another test has just
     /// made copies all mounts before it releases them.
     fn wait_until_detached(folder: &Path) {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while !devices(folder).is_empty() {
             assert!(std::time::Instant::now() < deadline, "{:?}", devices(folder));
             std::thread::sleep(std::time::Duration::from_millis(10));

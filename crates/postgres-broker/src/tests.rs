@@ -20,6 +20,8 @@ use tokio::net::TcpStream;
 use crate::{Broker, BrokerTarget, Connect, ConnectRefused, DatabaseStream, Login, limits};
 
 const MACHINE: &str = "machine";
+/// Timeout of what should happen by itself, also on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 const TARGET: BrokerTarget<'_> = BrokerTarget { machine: MACHINE, owner: "owner" };
 const GONE: BrokerTarget<'_> = BrokerTarget { machine: "gone", owner: "owner" };
 
@@ -90,7 +92,7 @@ impl BrokerBed {
         let sql = "SELECT count(*)::int4 FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()
                    AND query LIKE '%' || $1 || '%'";
         while self.query(sql, json!([mark])).await["rows"][0][0] != json!(0) {
-            assert!(begun.elapsed() < Duration::from_secs(10), "{mark} still runs");
+            assert!(begun.elapsed() < PATIENCE, "{mark} still runs");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -433,9 +435,9 @@ async fn what_takes_too_long_is_cancelled() {
     let bed = BrokerBed::new();
     let mark = unique("slow");
     let statements = [
-        format!("SELECT pg_sleep(30) -- {mark}"),
+        format!("SELECT pg_sleep(300) -- {mark}"),
         // The session may lift its own limit, but not the broker's.
-        format!("SELECT set_config('statement_timeout', '0', false), '{mark}' FROM pg_sleep(30)"),
+        format!("SELECT set_config('statement_timeout', '0', false), '{mark}' FROM pg_sleep(300)"),
     ];
     for sql in &statements {
         for path in ["/v1/query", "/v1/exec"] {
@@ -455,7 +457,7 @@ async fn what_takes_too_long_is_cancelled() {
 async fn a_caller_who_goes_away_stops_the_query() {
     let bed = BrokerBed::new();
     let mark = unique("left");
-    let sql = format!("SELECT pg_sleep(30) -- {mark}");
+    let sql = format!("SELECT pg_sleep(300) -- {mark}");
     let waiting = bed.post("/v1/query", json!({ "database": "postgres", "sql": sql }));
     assert!(tokio::time::timeout(Duration::from_millis(300), waiting).await.is_err());
     bed.wait_until_quiet(&mark).await;
@@ -467,7 +469,7 @@ async fn a_caller_who_goes_away_stops_the_query() {
     bed.wait_until_quiet(&mark).await;
     let begun = Instant::now();
     while bed.broker.has_running(MACHINE) {
-        assert!(begun.elapsed() < Duration::from_secs(10));
+        assert!(begun.elapsed() < PATIENCE);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -568,7 +570,7 @@ async fn a_role_logs_in_by_scram_and_a_new_password_drops_old_connections() {
     bed.login = login(&role, "wrong");
     // The server rereads its rules a moment later.
     while run(&bed).await.0 == 200 {
-        assert!(begun.elapsed() < Duration::from_secs(10));
+        assert!(begun.elapsed() < PATIENCE);
         bed.broker.forget(MACHINE);
     }
     let (status, answer) = run(&bed).await;
@@ -613,6 +615,6 @@ async fn a_server_that_breaks_the_protocol_gets_no_further() {
         let begun = Instant::now();
         let response = broker.answer(TARGET, login("a", "b"), &Method::POST, "/v1/query", body.into()).await;
         assert!(response.status().as_u16() >= 400, "{bytes:?}");
-        assert!(begun.elapsed() < Duration::from_secs(10));
+        assert!(begun.elapsed() < PATIENCE);
     }
 }

@@ -364,7 +364,10 @@ while True:
     #[test]
     fn an_ended_process_is_an_error_and_can_still_be_reaped() {
         let mut child = Command::new("true").spawn().unwrap();
-        thread::sleep(Duration::from_millis(100));
+        let stat = format!("/proc/{}/stat", child.id());
+        while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
+            thread::yield_now();
+        }
         assert!(within(child.id(), |thread| thread.call(libc::SYS_getpid, 0)).is_err());
         assert!(child.wait().unwrap().success());
     }

@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(handle.reap().unwrap(), None);
         handle.kill().unwrap();
         let mut poll = [nix::poll::PollFd::new(handle.as_fd(), nix::poll::PollFlags::POLLIN)];
-        let patience = nix::poll::PollTimeout::try_from(Duration::from_secs(10)).unwrap();
+        let patience = nix::poll::PollTimeout::try_from(Duration::from_secs(60)).unwrap();
         assert_eq!(nix::poll::poll(&mut poll, patience).unwrap(), 1);
         assert_eq!(handle.reap().unwrap(), Some(ChildExit::Signal(libc::SIGKILL)));
         assert!(handle.reap().is_err(), "it is no child of ours any more");

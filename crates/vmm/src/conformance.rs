@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Timeout for a guest to answer, and for a death to be reported.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Interval between two attempts.
 const POLL: Duration = Duration::from_millis(5);

@@ -17,7 +17,7 @@ use pandastack_wire_guest::{
 };
 
 pub const SECRET: &[u8] = &[0xab, 0xcd, 0x01];
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Agent {
     process: Child,

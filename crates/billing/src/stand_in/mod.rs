@@ -38,7 +38,7 @@ pub use transport::LoopbackTransport;
 use crate::stripe_events::signature_header;
 
 /// How long a stand-in's connections may take to end.
-const CLOSE_MAX: Duration = Duration::from_secs(5);
+const CLOSE_MAX: Duration = Duration::from_secs(60);
 
 /// A running stand-in for Stripe.
 pub struct StripeStandIn {

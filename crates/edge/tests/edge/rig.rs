@@ -56,8 +56,11 @@ impl Rig {
     }
 }
 
+/// Timeout of what should happen by itself, also on a slow machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
 pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(10), work).await.unwrap_or_else(|_| panic!("never came: {what}"))
+    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| panic!("never came: {what}"))
 }
 
 pub async fn answer(request: RequestBuilder) -> (u16, Value) {

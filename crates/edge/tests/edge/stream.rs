@@ -8,7 +8,7 @@ use pandastack_wire_fleet::{ExecEvent, stub::PlayedCommand};
 use reqwest::Response;
 use serde_json::json;
 
-use crate::rig::{Rig, within};
+use crate::rig::{PATIENCE, Rig, within};
 
 async fn open(rig: &mut Rig) -> (Response, PlayedCommand) {
     let request = rig.post("/exec/stream", &json!({"cmd": "x"})).send();
@@ -114,7 +114,7 @@ async fn a_slow_reader_stops_the_command_and_nothing_grows() {
 async fn shutdown_cuts_streams_and_leaves_no_task() {
     let mut rig = Rig::start().await;
     let (response, played) = open(&mut rig).await;
-    assert_eq!(rig.scope.close(Duration::from_secs(9)).await, 0);
+    assert_eq!(rig.scope.close(PATIENCE).await, 0);
     within("the end of the command", played.events.closed()).await;
     assert!(response.text().await.is_err(), "a cut stream is not taken for a whole one");
 }

@@ -33,7 +33,7 @@ async fn letters_arrive_by_every_kind_of_connection() {
         assert_eq!(got.encrypted, security != SmtpSecurity::Plain);
         // "\0ada\0p w"
         assert_eq!(got.login.as_deref(), Some("AGFkYQBwIHc="));
-        assert_eq!(scope.close(Duration::from_secs(5)).await, 0);
+        assert_eq!(scope.close(Duration::from_secs(60)).await, 0);
         server.stop().await;
     }
 }
@@ -96,7 +96,7 @@ async fn a_letter_that_waits_holds_up_no_other() {
     mailer.send(letter(1)).unwrap();
     mailer.send(letter(2)).unwrap();
     assert_eq!(subjects(&server.wait(1).await), ["Letter 2"]);
-    assert_eq!(scope.close(Duration::from_secs(5)).await, 0, "a waiting letter does not hold up the shutdown");
+    assert_eq!(scope.close(Duration::from_secs(60)).await, 0, "a waiting letter does not hold up the shutdown");
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn the_queue_is_bounded_and_sent_before_a_shutdown() {
         assert_eq!(mailer.send(letter(number)), Ok(()), "{number}");
     }
     assert_eq!(mailer.send(letter(LETTERS_QUEUED_MAX)), Err(LetterQueueFull));
-    assert_eq!(scope.close(Duration::from_secs(10)).await, 0);
+    assert_eq!(scope.close(Duration::from_secs(60)).await, 0);
     let arrived = server.letters().len();
     assert!((1..=LETTERS_QUEUED_MAX).contains(&arrived), "{arrived}");
     assert_eq!(mailer.send(letter(0)), Err(LetterQueueFull), "after the end there is no queue");

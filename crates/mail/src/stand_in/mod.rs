@@ -36,7 +36,7 @@ pub const CERTIFICATE: &[u8] = include_bytes!("tls/localhost.der");
 pub const KEY: &[u8] = include_bytes!("tls/localhost.key.der");
 
 /// How long a test waits for a letter, and connections may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A letter that arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -252,7 +252,7 @@ impl Bed {
             if holds(&state) {
                 return state;
             }
-            assert!(begun.elapsed() < Duration::from_secs(30), "not {what}: {state:?}");
+            assert!(begun.elapsed() < Duration::from_secs(60), "not {what}: {state:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -144,7 +144,7 @@ async fn all_of_it_works_on_s3() {
         assert_eq!(bed.put(&wal(number), &content(number)).await, 201);
     }
     let name = "000000010000000000000004";
-    bed.archive.wait_for(DB, name, Instant::now() + Duration::from_secs(30)).await.unwrap();
+    bed.archive.wait_for(DB, name, Instant::now() + Duration::from_secs(60)).await.unwrap();
     assert!(objects.lock().unwrap().keys().all(|key| key.starts_with("some/prefix/db/db_one/wal/")));
     assert!(bed.get(&wal(3)).await == (200, content(3)));
     assert_eq!(bed.get(&wal(9)).await.0, 404);

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::bed::{Bed, DB, StoreFault, content, wal};
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);
 
 fn soon() -> Instant {
     Instant::now() + LONG

@@ -14,7 +14,7 @@ use tokio::process::Command;
 
 use crate::{
     server::{PASSWORD, PasswordServer},
-    setup::{Behind, ID, OTHER_ID, ProxySetup, host, wait_for},
+    setup::{Behind, ID, OTHER_ID, PATIENCE, ProxySetup, host, wait_for},
 };
 
 fn psql(setup: &ProxySetup, host: &str, options: &str, query: &str) -> Command {
@@ -92,16 +92,16 @@ async fn an_interrupted_psql_cancels_its_own_query() {
     let server = PasswordServer::start();
     let known = [(ID, Behind::At(server.address)), (OTHER_ID, Behind::At(server.address))];
     let setup = ProxySetup::start(&known).await;
-    let query = "select pg_sleep(50)";
+    let query = "select pg_sleep(600)";
     let mut other = psql(&setup, &host(OTHER_ID), "", query).stderr(Stdio::piped()).spawn().unwrap();
     let child = psql(&setup, &host(ID), "", query).stderr(Stdio::piped()).spawn().unwrap();
     let running = || setup.journal.states.lock().unwrap().iter().filter(|state| **state == QueryState::Running).count();
     wait_for("both queries run", || running() == 2).await;
-    let sleeping = "select count(*) from pg_stat_activity where query = 'select pg_sleep(50)' and state = 'active'";
+    let sleeping = "select count(*) from pg_stat_activity where query = 'select pg_sleep(600)' and state = 'active'";
     while answer(psql(&setup, &host(ID), "", sleeping)).await != "2" {}
     let pid = Pid::from_raw(child.id().unwrap().cast_signed());
     kill(pid, Signal::SIGINT).unwrap();
-    let output = tokio::time::timeout(Duration::from_secs(20), child.wait_with_output()).await.unwrap().unwrap();
+    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("canceling statement due to user request"), "{said}");
     let asked = setup.journal.asked.lock().unwrap().clone();
@@ -111,8 +111,8 @@ async fn an_interrupted_psql_cancels_its_own_query() {
     assert!(other.try_wait().unwrap().is_none(), "the other query still runs");
 
     // The stop reaches a client in the middle of its query.
-    assert_eq!(setup.scope.close(Duration::from_secs(10)).await, 0);
-    let output = tokio::time::timeout(Duration::from_secs(20), other.wait_with_output()).await.unwrap().unwrap();
+    assert_eq!(setup.scope.close(PATIENCE).await, 0);
+    let output = tokio::time::timeout(PATIENCE, other.wait_with_output()).await.unwrap().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("the proxy is stopping"), "{said}");
 }

@@ -175,10 +175,13 @@ pub fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
     [&u32::try_from(body.len() + 4).unwrap().to_be_bytes()[..], &body].concat()
 }
 
+/// Timeout of what should happen by itself, also on a slow machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Reads an ErrorResponse and the end: SQLSTATE and message.
 pub async fn refusal(client: &mut (impl tokio::io::AsyncRead + Unpin)) -> (String, String) {
     let mut bytes = Vec::new();
-    tokio::time::timeout(Duration::from_secs(10), client.read_to_end(&mut bytes)).await.unwrap().unwrap();
+    tokio::time::timeout(PATIENCE, client.read_to_end(&mut bytes)).await.unwrap().unwrap();
     assert_eq!(bytes.first(), Some(&b'E'), "{bytes:?}");
     let field = |kind: u8| {
         let field = bytes[5..].split(|byte| *byte == 0).find(|field| field.first() == Some(&kind));
@@ -194,7 +197,7 @@ pub async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap_or_else(|_| panic!("timeout: {what}"));
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("timeout: {what}"));
 }
 
 /// An authority, and a wildcard certificate of it.

@@ -13,7 +13,7 @@ use nix::sched::{CloneFlags, unshare};
 use super::*;
 use crate::interface::InterfaceSocket;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn fresh() -> Netns {
     let inside = || {

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::{err, out};
-use crate::rig::{Rig, within};
+use crate::rig::{PATIENCE, Rig, within};
 
 #[tokio::test]
 async fn a_command_says_all_it_has_to_and_then_its_end() {
@@ -258,7 +258,7 @@ async fn a_message_that_is_too_large_is_the_end_of_the_socket_only() {
     let played = rig.next_played().await;
     // The server may close the connection before it has read the whole message.
     let huge = Message::text("x".repeat(SOCKET_MESSAGE_BYTES_MAX + 1));
-    let _ = tokio::time::timeout(Duration::from_secs(10), futures_util::SinkExt::send(&mut peer.socket, huge)).await;
+    let _ = tokio::time::timeout(PATIENCE, futures_util::SinkExt::send(&mut peer.socket, huge)).await;
     let (mut said, mut code) = (Vec::new(), None);
     loop {
         match peer.message().await {

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::out;
-use crate::rig::{Rig, within};
+use crate::rig::{PATIENCE, Rig, within};
 
 #[tokio::test]
 async fn a_terminal_has_a_size_and_a_login_shell() {
@@ -97,8 +97,7 @@ async fn nonsense_ends_a_terminal_with_a_word() {
     ] {
         let mut peer = rig.open("/exec/pty").await;
         let played = rig.next_played().await;
-        let _ =
-            tokio::time::timeout(Duration::from_secs(10), futures_util::SinkExt::send(&mut peer.socket, message)).await;
+        let _ = tokio::time::timeout(PATIENCE, futures_util::SinkExt::send(&mut peer.socket, message)).await;
         assert!(peer.frame().await["error"].as_str().unwrap().starts_with(text));
         assert_eq!(u16::from(peer.closed().await.unwrap().code), code);
         within("the end of the process", played.events.closed()).await;
@@ -163,7 +162,7 @@ async fn a_client_that_neither_reads_nor_is_read_is_let_go() {
     .await
     .is_ok()
     {}
-    let left = rig.scope.close(Duration::from_secs(9)).await;
+    let left = rig.scope.close(PATIENCE).await;
     assert_eq!(left, 0, "a stuck terminal held the server up");
     within("the end of the process", played.events.closed()).await;
 }
