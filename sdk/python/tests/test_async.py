@@ -47,8 +47,11 @@ def test_a_block(server: StandIn) -> None:
 
 
 def test_many_requests_at_once(server: StandIn) -> None:
+    # Each of them waits for all others.
+    together = threading.Barrier(8)
+
     def slow(_: Any) -> Reply:
-        time.sleep(0.2)
+        together.wait(60)
         return Reply(200, {"stdout": "", "stderr": "", "exit_code": 0})
 
     server.on("POST", f"{S}/exec", slow)
@@ -56,9 +59,7 @@ def test_many_requests_at_once(server: StandIn) -> None:
     async def main() -> None:
         async with AsyncPandaStack(server.url, KEY) as client:
             box = AsyncSandbox(id=ID, client=client)
-            started = time.monotonic()
             await asyncio.gather(*(box.exec("true") for _ in range(8)))
-            assert time.monotonic() - started < 1.2
 
     run(main())
 
@@ -88,7 +89,7 @@ def test_a_cancelled_task_closes_its_stream(server: StandIn) -> None:
                 await task
 
     run(main())
-    assert ended.wait(5)
+    assert ended.wait(60)
 
 
 def test_a_cancelled_task_ends_its_request(server: StandIn) -> None:
@@ -114,8 +115,12 @@ def test_a_cancelled_block_deletes_its_sandbox(server: StandIn) -> None:
                 async with AsyncSandbox(template="mini", client=client) as box:
                     await box.exec("sleep 100")
 
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(work(), 0.3)
+            task = asyncio.ensure_future(work())
+            while server.count("POST", f"{S}/exec") == 0:
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
 
     run(main())
     assert server.count("DELETE", S) == 1
@@ -128,10 +133,8 @@ def test_deadlines(server: StandIn) -> None:
     async def main() -> None:
         async with AsyncPandaStack(server.url, KEY, timeout=0.4) as client:
             for call in (client.me, client.billing.quotas):
-                started = time.monotonic()
                 with pytest.raises(RequestTimeout):
                     await call()
-                assert time.monotonic() - started < 1
 
     run(main())
 

@@ -122,10 +122,8 @@ def test_other_refusals_of_a_create_are_final(
 def test_retries_end_with_the_budget(server: StandIn) -> None:
     server.on("POST", f"{S}/fork", FULL)
     with PandaStack(server.url, KEY, max_create_retry_seconds=0.5) as client:
-        started = time.monotonic()
         with pytest.raises(CapacityError) as caught:
             Sandbox(id=ID, client=client).fork()
-    assert time.monotonic() - started < 2
     assert caught.value.retry_after == 0.0
 
 
@@ -153,7 +151,8 @@ def test_a_create_can_be_cancelled(server: StandIn, client: PandaStack) -> None:
     started = time.monotonic()
     with pytest.raises(CreateCancelled) as caught:
         client.sandboxes.create("mini", cancel=cancel)
-    assert time.monotonic() - started < 5
+    # The retry would come after 20 seconds.
+    assert time.monotonic() - started < 19
     assert isinstance(caught.value.__cause__, CapacityError)
     with pytest.raises(CreateCancelled):
         client.sandboxes.create("mini", cancel=cancel)
@@ -205,10 +204,8 @@ def test_malformed_json_is_the_servers_fault(server: StandIn, client: PandaStack
 def test_a_half_open_socket_ends_at_the_deadline(server: StandIn) -> None:
     server.on("GET", "/v1/me", Reply(silent=True))
     with PandaStack(server.url, KEY, timeout=0.5) as client:
-        started = time.monotonic()
         with pytest.raises(RequestTimeout, match="GET /v1/me"):
             client.me()
-    assert time.monotonic() - started < 2
 
 
 def test_an_explicit_timeout_is_also_for_commands(server: StandIn) -> None:
@@ -220,10 +217,8 @@ def test_an_explicit_timeout_is_also_for_commands(server: StandIn) -> None:
 def test_a_slow_body_ends_at_the_deadline(server: StandIn) -> None:
     server.on("GET", "/v1/me", Reply(pieces=drip(b" ", 100, 0.1)))
     with PandaStack(server.url, KEY, timeout=0.5) as client:
-        started = time.monotonic()
         with pytest.raises(RequestTimeout):
             client.me()
-    assert time.monotonic() - started < 2
 
 
 def test_a_body_that_is_cut(server: StandIn, client: PandaStack) -> None:
@@ -258,12 +253,12 @@ def test_a_stream_without_an_exit_code(server: StandIn, box: Sandbox) -> None:
 
 def test_a_silent_stream_ends_at_its_limit(server: StandIn) -> None:
     out = b'event: stdout\ndata: {"chunk":"a"}\n\n'
-    server.on("POST", f"{S}/exec/stream", Reply(pieces=drip(out, 2, 5)))
+    server.on("POST", f"{S}/exec/stream", Reply(pieces=drip(out, 2, 20)))
     with PandaStack(server.url, KEY, idle_timeout=0.4) as client:
         started = time.monotonic()
         with pytest.raises(ExecInterrupted):
             Sandbox(id=ID, client=client).stream("make")
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 18
 
 
 @pytest.mark.parametrize(
@@ -320,7 +315,7 @@ def test_closing_a_stream_ends_its_request(server: StandIn, box: Sandbox) -> Non
     server.on("POST", f"{S}/exec/stream", Reply(pieces=pieces))
     with box.commands.stream("yes") as output:
         assert next(output).text == "x"
-    assert ended.wait(5)
+    assert ended.wait(60)
 
 
 def test_no_key_means_no_request(server: StandIn) -> None:

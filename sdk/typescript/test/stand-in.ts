@@ -45,7 +45,7 @@ export class StandIn implements AsyncDisposable {
   }
 
   client(config: ConstructorParameters<typeof PandaStack>[0] = {}): PandaStack {
-    return new PandaStack({ baseUrl: this.url, apiKey: "pds_test", timeoutMs: 2000, ...config });
+    return new PandaStack({ baseUrl: this.url, apiKey: "pds_test", timeoutMs: 20_000, ...config });
   }
 
   /** Requests as `METHOD path`. */
@@ -201,9 +201,9 @@ export async function failureOf(work: Promise<unknown>): Promise<Error> {
   throw new Error("it succeeded");
 }
 
-/** Waits until a condition holds, at most five seconds. */
+/** Waits until a condition holds, at most a minute. */
 export async function until(condition: () => boolean): Promise<void> {
-  for (const end = Date.now() + 5000; !condition(); ) {
+  for (const end = Date.now() + 60_000; !condition(); ) {
     if (Date.now() > end) throw new Error("the condition never held");
     await new Promise((resolve) => setTimeout(resolve, 5));
   }

@@ -162,7 +162,7 @@ test("ports are found, reached and shared", async () => {
   const python = "python3 -m http.server 3000 --bind 0.0.0.0 -d /tmp";
   const server = await sandbox.spawn(python);
   await sandbox.filesystem.write("/tmp/hello.txt", "hello");
-  for (const end = Date.now() + 60_000; ; ) {
+  for (const end = Date.now() + 180_000; ; ) {
     const response = await sandbox.fetch(3000, "/hello.txt", { timeoutMs: 20_000 });
     if (response.ok) {
       assert.equal(await response.text(), "hello");

@@ -13,7 +13,7 @@ export function create(options: SandboxCreateOptions = {}): Promise<Sandbox> {
 
 /** Asks again until the condition holds. */
 export async function eventually(holds: () => Promise<boolean>, what: string): Promise<void> {
-  const deadline = Date.now() + 30_000;
+  const deadline = Date.now() + 120_000;
   while (!(await holds())) {
     if (Date.now() > deadline) throw new Error(`not seen: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 50));

@@ -77,15 +77,15 @@ test("a slow transfer that moves does not meet the deadline; a stalled one does"
     response.writeHead(200);
     for (let at = 0; at < 6; at++) {
       response.write("x");
-      await new Promise((resolve) => setTimeout(resolve, 60));
+      await new Promise((resolve) => setTimeout(resolve, 300));
     }
     if (!stall) response.end();
   });
   const { filesystem } = sandboxOf(server);
-  assert.equal(await filesystem.read("/slow", { timeoutMs: 200 }), "xxxxxx");
+  assert.equal(await filesystem.read("/slow", { timeoutMs: 1500 }), "xxxxxx");
   stall = true;
   assert.ok(
-    (await failureOf(filesystem.read("/slow", { timeoutMs: 200 }))) instanceof NetworkError,
+    (await failureOf(filesystem.read("/slow", { timeoutMs: 1500 }))) instanceof NetworkError,
   );
 });
 
