@@ -9,6 +9,7 @@ mod bake;
 mod billing;
 mod builds;
 mod cli;
+mod clients;
 mod conformance_qemu;
 mod contradictions;
 mod cookbook;

@@ -2,6 +2,7 @@
 //! refusal fails the run; a warning is only shown. Each names the place, the rule, and the fix.
 
 mod manifests;
+mod overrides;
 mod rules;
 mod scrub;
 mod type_names;
@@ -50,6 +51,7 @@ impl fmt::Display for Finding {
 pub fn run() -> Result<ExitCode> {
     let mut findings = manifests::check()?;
     findings.extend(limits::check()?);
+    findings.extend(overrides::check()?);
     let mut files = Vec::new();
     for folder in SOURCES.iter().map(|folder| run::workspace().join(folder)).filter(|folder| folder.exists()) {
         gather(&folder, &mut files)?;
