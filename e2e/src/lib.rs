@@ -27,6 +27,19 @@ pub use rig::Rig;
 /// Shell commands that release the data volumes of other tests in a new mount namespace.
 pub const RELEASE_FOREIGN_VOLUMES: &str = include_str!("foreign_volumes.sh");
 
+/// Runs functions one after the other with the same arguments, each after `clean`. They share what is
+/// slow to start. The last one that is named in the output is the one that failed.
+#[macro_export]
+macro_rules! in_turn {
+    ($arguments:tt after $clean:ident: $($promise:ident,)*) => {
+        $(
+            $clean $arguments .await;
+            eprintln!("in turn: {}", stringify!($promise));
+            $promise $arguments .await;
+        )*
+    };
+}
+
 /// The project's root folder.
 pub fn project() -> PathBuf {
     // Read at run time: clones share one target folder, so a compiled-in path may be another

@@ -1,23 +1,24 @@
-//! Contradictions between the sources of the API contract, and which side we took: one test per row
-//! of its section 16, named after the row. Real server, real machines. `published` tests the
+//! Contradictions between the sources of the API contract, and which side we took: one function per
+//! row of its section 16, named after the row. Real server, real machines. `published` tests the
 //! published clients.
 
-use std::time::Duration;
-
 use futures_util::{SinkExt, StreamExt};
-use pandastack_e2e::PATIENCE;
+use pandastack_e2e::{PATIENCE, in_turn};
 use pandastack_testbed::{DataFolder, TestServer, wait_for};
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 use tokio_tungstenite::{
     client_async,
     tungstenite::{Message, client::IntoClientRequest},
 };
 
-/// A server for one test, and its HTTP client.
+/// A server, and its HTTP client.
 struct Api {
     server: TestServer,
     http: reqwest::Client,
+    /// A sandbox for rows that only use one.
+    plain: OnceCell<String>,
     _data: DataFolder,
 }
 
@@ -34,8 +35,9 @@ impl Api {
                 std::fs::copy(templates.join("mini"), templates.join(alias)).unwrap();
             }
         }
-        let server = TestServer::start(data.path(), &[&["--standby", "0"], arguments].concat()).unwrap();
-        Self { server, http: reqwest::Client::new(), _data: data }
+        let server =
+            TestServer::start(data.path(), &[&["--standby", "0", "--blanks", "0"], arguments].concat()).unwrap();
+        Self { server, http: reqwest::Client::new(), plain: OnceCell::new(), _data: data }
     }
 
     async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Response {
@@ -69,6 +71,21 @@ impl Api {
         sandbox["id"].as_str().unwrap().to_owned()
     }
 
+    /// A sandbox that no row changes or deletes.
+    async fn plain(&self) -> String {
+        self.plain.get_or_init(async || self.create(json!({"ttl_seconds": 3600})).await).await.clone()
+    }
+
+    /// Deletes the sandboxes of a row.
+    async fn clear(&self) {
+        for sandbox in self.get("/sandboxes").await.1.as_array().unwrap() {
+            let id = sandbox["id"].as_str().unwrap();
+            if self.plain.get().is_none_or(|plain| plain != id) {
+                self.ask(Method::DELETE, &format!("/sandboxes/{id}"), None).await;
+            }
+        }
+    }
+
     async fn run(&self, id: &str, cmd: &str) -> String {
         let (status, done) = self.post(&format!("/sandboxes/{id}/exec"), json!({ "cmd": cmd })).await;
         assert_eq!((status, &done["exit_code"]), (200, &json!(0)), "{done}");
@@ -93,7 +110,7 @@ impl Api {
 async fn read_until(response: Response, text: &str) -> String {
     let (mut stream, mut read) = (response.bytes_stream(), String::new());
     while !read.contains(text) {
-        let next = tokio::time::timeout(Duration::from_secs(60), stream.next()).await;
+        let next = tokio::time::timeout(PATIENCE, stream.next()).await;
         let Ok(Some(Ok(bytes))) = next else { panic!("the stream ended before {text:?}: {read}") };
         read.push_str(&String::from_utf8_lossy(&bytes));
     }
@@ -101,8 +118,43 @@ async fn read_until(response: Response, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn error_body_is_a_flat_string() {
+async fn every_row_is_decided_as_we_said() {
     let api = Api::start().await;
+    in_turn! { (&api) after the_last_row_is_cleared:
+        error_body_is_a_flat_string,
+        exec_timeout_is_5xx_with_timeout_in_its_text,
+        exec_stream_timeout_is_an_error_event_with_timeout_in_its_text,
+        duration_ms_in_exec_is_sent,
+        log_follow_flag_has_both_spellings,
+        log_sse_event_is_line_with_json_and_there_is_no_open,
+        exec_ws_frame_carries_data,
+        pty_control_frames_are_taken_in_both_forms_and_the_end_has_all_names,
+        repl_session_key_is_sent_under_both_names,
+        repl_rich_results_and_errors_are_sent,
+        missing_file_on_read_is_404,
+        wake_when_running_is_fine_and_get_wakes_nobody,
+        default_ttl_is_300_s_of_idleness,
+        idle_hibernation_is_for_persistent_sandboxes_only,
+        fork_has_memory_disk_and_metadata_and_answers_with_objects,
+        fork_tree_children_carry_their_tree_and_promote_without_tree_id_infers_it,
+        snapshot_list_get_delete_exist,
+        create_from_snapshot_beats_the_template,
+        template_build_is_taken_urlencoded_and_its_logs_are_a_stream_that_ends,
+        default_template_names_are_known,
+        token_routes_refuse_api_keys,
+        ports_list_is_an_array,
+        signed_preview_url_has_its_token_in_the_path_and_ends_with_401,
+        volume_mount_is_by_device_order_and_volume_delete_in_use_is_409,
+        key_prefix_is_kept_and_its_env_name_is_the_published_one,
+        a_403_is_relied_on_nowhere_another_tenants_things_are_404,
+    }
+}
+
+async fn the_last_row_is_cleared(api: &Api) {
+    api.clear().await;
+}
+
+async fn error_body_is_a_flat_string(api: &Api) {
     let (status, body) = api.get("/sandboxes/5f0c7d0e-0000-4000-8000-000000000000").await;
     assert_eq!(status, 404);
     assert!(body["error"].is_string() && body["code"].is_string(), "{body}");
@@ -110,7 +162,7 @@ async fn error_body_is_a_flat_string() {
 
 #[tokio::test]
 async fn no_capacity_is_503_with_retry_after_and_507_without() {
-    let api = Api::start_with(&["--overcommit", "1", "--blanks", "0", "--memory-reserve", "0"]).await;
+    let api = Api::start_with(&["--overcommit", "1", "--memory-reserve", "0"]).await;
     let mut made = 0;
     let refused = loop {
         let response = api.send(Method::POST, "/sandboxes", Some(json!({"template": "mini"}))).await;
@@ -134,19 +186,15 @@ async fn no_capacity_is_503_with_retry_after_and_507_without() {
     assert_eq!(listed.as_array().unwrap().len(), made, "what was refused was not made");
 }
 
-#[tokio::test]
-async fn exec_timeout_is_5xx_with_timeout_in_its_text() {
-    let api = Api::start().await;
-    let id = api.create(json!({})).await;
+async fn exec_timeout_is_5xx_with_timeout_in_its_text(api: &Api) {
+    let id = api.plain().await;
     let ask = json!({"cmd": "echo partial; sleep 60", "timeout_seconds": 1});
     let (status, body) = api.post(&format!("/sandboxes/{id}/exec"), ask).await;
     assert!(status >= 500 && body["error"].as_str().unwrap().contains("timeout"), "{status} {body}");
 }
 
-#[tokio::test]
-async fn exec_stream_timeout_is_an_error_event_with_timeout_in_its_text() {
-    let api = Api::start().await;
-    let id = api.create(json!({})).await;
+async fn exec_stream_timeout_is_an_error_event_with_timeout_in_its_text(api: &Api) {
+    let id = api.plain().await;
     let ask = json!({"cmd": "echo partial; sleep 60", "timeout_seconds": 1});
     let response = api.send(Method::POST, &format!("/sandboxes/{id}/exec/stream"), Some(ask)).await;
     let text = response.text().await.unwrap();
@@ -155,18 +203,14 @@ async fn exec_stream_timeout_is_an_error_event_with_timeout_in_its_text() {
     assert!(!text.contains("event: exit"), "one end only: {text}");
 }
 
-#[tokio::test]
-async fn duration_ms_in_exec_is_sent() {
-    let api = Api::start().await;
-    let id = api.create(json!({})).await;
+async fn duration_ms_in_exec_is_sent(api: &Api) {
+    let id = api.plain().await;
     let (_, done) = api.post(&format!("/sandboxes/{id}/exec"), json!({"cmd": "sleep 0.2"})).await;
     assert!(done["duration_ms"].as_u64().unwrap() >= 200, "{done}");
 }
 
-#[tokio::test]
-async fn log_follow_flag_has_both_spellings() {
-    let api = Api::start().await;
-    let id = api.create(json!({})).await;
+async fn log_follow_flag_has_both_spellings(api: &Api) {
+    let id = api.plain().await;
     api.run(&id, "echo for the log > /dev/console").await;
     for flag in ["1", "true"] {
         let response = api.send(Method::GET, &format!("/sandboxes/{id}/logs?follow={flag}&stream=both"), None).await;
@@ -180,10 +224,8 @@ async fn log_follow_flag_has_both_spellings() {
     }
 }
 
-#[tokio::test]
-async fn log_sse_event_is_line_with_json_and_there_is_no_open() {
-    let api = Api::start().await;
-    let id = api.create(json!({})).await;
+async fn log_sse_event_is_line_with_json_and_there_is_no_open(api: &Api) {
+    let id = api.plain().await;
     api.run(&id, "echo for the log > /dev/console").await;
     let response = api.send(Method::GET, &format!("/sandboxes/{id}/logs?follow=1"), None).await;
     let text = read_until(response, "for the log").await;
@@ -196,10 +238,8 @@ async fn log_sse_event_is_line_with_json_and_there_is_no_open() {
     }
 }
 
-#[tokio::test]
-async fn exec_ws_frame_carries_data() {
-    let api = Api::start().await;
-    let id = api.create(json!({})).await;
+async fn exec_ws_frame_carries_data(api: &Api) {
+    let id = api.plain().await;
     let mut socket = api.socket(&format!("/sandboxes/{id}/exec/ws")).await;
     socket.send(Message::text(json!({"id": "a", "cmd": "echo hi"}).to_string())).await.unwrap();
     let mut frames = Vec::new();
@@ -212,10 +252,8 @@ async fn exec_ws_frame_carries_data() {
     assert_eq!(frames[1], json!({"id": "a", "exit": 0}));
 }
 
-#[tokio::test]
-async fn pty_control_frames_are_taken_in_both_forms_and_the_end_has_all_names() {
-    let api = Api::start().await;
-    let id = api.create(json!({})).await;
+async fn pty_control_frames_are_taken_in_both_forms_and_the_end_has_all_names(api: &Api) {
+    let id = api.plain().await;
     let mut socket = api.socket(&format!("/sandboxes/{id}/exec/pty?rows=30&cols=90")).await;
     let sizes = [json!({"resize": {"rows": 33, "cols": 91}}), json!({"type": "resize", "rows": 34, "cols": 92})];
     for (size, seen) in sizes.iter().zip(["33 91", "34 92"]) {
@@ -237,19 +275,15 @@ async fn pty_control_frames_are_taken_in_both_forms_and_the_end_has_all_names() 
     assert_eq!(end, json!({"type": "exit", "code": 3, "exit": 3}));
 }
 
-#[tokio::test]
-async fn repl_session_key_is_sent_under_both_names() {
-    let api = Api::start().await;
-    let id = api.create(json!({})).await;
+async fn repl_session_key_is_sent_under_both_names(api: &Api) {
+    let id = api.plain().await;
     let (status, session) = api.post(&format!("/sandboxes/{id}/repl/sessions"), json!({"language": "python"})).await;
     assert_eq!(status, 201, "{session}");
     assert!(session["id"].is_string() && session["id"] == session["session_id"], "{session}");
 }
 
-#[tokio::test]
-async fn repl_rich_results_and_errors_are_sent() {
-    let api = Api::start().await;
-    let id = api.create(json!({})).await;
+async fn repl_rich_results_and_errors_are_sent(api: &Api) {
+    let id = api.plain().await;
     let (_, session) = api.post(&format!("/sandboxes/{id}/repl/sessions"), json!({"language": "python"})).await;
     let run = format!("/sandboxes/{id}/repl/sessions/{}/run", session["id"].as_str().unwrap());
     let (_, done) = api.post(&run, json!({"code": "6 * 7"})).await;
@@ -262,17 +296,13 @@ async fn repl_rich_results_and_errors_are_sent() {
     assert!(failed["error"].as_str().unwrap().contains("ZeroDivisionError"), "{failed}");
 }
 
-#[tokio::test]
-async fn missing_file_on_read_is_404() {
-    let api = Api::start().await;
-    let id = api.create(json!({})).await;
+async fn missing_file_on_read_is_404(api: &Api) {
+    let id = api.plain().await;
     assert_eq!(api.get(&format!("/sandboxes/{id}/fs?path=/no/such/file")).await.0, 404);
     assert_eq!(api.get(&format!("/sandboxes/{id}/fs/stat?path=/no/such/file")).await.0, 404);
 }
 
-#[tokio::test]
-async fn wake_when_running_is_fine_and_get_wakes_nobody() {
-    let api = Api::start().await;
+async fn wake_when_running_is_fine_and_get_wakes_nobody(api: &Api) {
     let id = api.create(json!({"persistent": true})).await;
     let (status, body) = api.ask(Method::POST, &format!("/sandboxes/{id}/wake"), None).await;
     assert_eq!((status, &body["status"]), (200, &json!("running")));
@@ -283,21 +313,19 @@ async fn wake_when_running_is_fine_and_get_wakes_nobody() {
         assert_eq!(api.status_of(&id).await, "hibernated", "GET {path}");
     }
     api.run(&id, "true").await;
-    assert_eq!(api.status_of(&id).await, "running");
+    // The state is recorded a moment later.
+    let runs = async || (api.status_of(&id).await == "running").then_some(());
+    wait_for("the wake's record", PATIENCE, runs).await;
 }
 
-#[tokio::test]
-async fn default_ttl_is_300_s_of_idleness() {
-    let api = Api::start().await;
+async fn default_ttl_is_300_s_of_idleness(api: &Api) {
     let id = api.create(json!({})).await;
     let (_, lifecycle) = api.get(&format!("/sandboxes/{id}/lifecycle")).await;
     assert_eq!((&lifecycle["ttl_seconds"], &lifecycle["persistent"]), (&json!(300), &json!(false)));
     assert!(lifecycle["idle_seconds"].is_u64());
 }
 
-#[tokio::test]
-async fn idle_hibernation_is_for_persistent_sandboxes_only() {
-    let api = Api::start().await;
+async fn idle_hibernation_is_for_persistent_sandboxes_only(api: &Api) {
     let kept = api.create(json!({"persistent": true, "ttl_seconds": 2})).await;
     let gone = api.create(json!({"ttl_seconds": 2})).await;
     let asleep = async || (api.status_of(&kept).await == "hibernated").then_some(());
@@ -306,9 +334,7 @@ async fn idle_hibernation_is_for_persistent_sandboxes_only() {
     wait_for("the other one is removed", PATIENCE, removed).await;
 }
 
-#[tokio::test]
-async fn fork_has_memory_disk_and_metadata_and_answers_with_objects() {
-    let api = Api::start().await;
+async fn fork_has_memory_disk_and_metadata_and_answers_with_objects(api: &Api) {
     let id = api.create(json!({"metadata": {"own": "parent"}})).await;
     api.run(&id, "sleep 10000 > /dev/null 2>&1 & echo $! > /root/pid").await;
     let (status, fork) = api.post(&format!("/sandboxes/{id}/fork"), json!({"metadata": {"a": "b"}})).await;
@@ -319,9 +345,7 @@ async fn fork_has_memory_disk_and_metadata_and_answers_with_objects() {
     api.run(child["id"].as_str().unwrap(), "kill -0 $(cat /root/pid)").await;
 }
 
-#[tokio::test]
-async fn fork_tree_children_carry_their_tree_and_promote_without_tree_id_infers_it() {
-    let api = Api::start().await;
+async fn fork_tree_children_carry_their_tree_and_promote_without_tree_id_infers_it(api: &Api) {
     let id = api.create(json!({})).await;
     let (status, tree) = api.post(&format!("/sandboxes/{id}/fork-tree"), json!({"count": 2})).await;
     assert_eq!(status, 201, "{tree}");
@@ -334,9 +358,7 @@ async fn fork_tree_children_carry_their_tree_and_promote_without_tree_id_infers_
     assert_eq!((status, &done["deleted"]), (200, &json!([children[1]["id"]])), "{done}");
 }
 
-#[tokio::test]
-async fn snapshot_list_get_delete_exist() {
-    let api = Api::start().await;
+async fn snapshot_list_get_delete_exist(api: &Api) {
     let id = api.create(json!({})).await;
     let (status, made) = api.ask(Method::POST, &format!("/sandboxes/{id}/snapshots"), None).await;
     assert_eq!(status, 201, "{made}");
@@ -348,9 +370,7 @@ async fn snapshot_list_get_delete_exist() {
     assert_eq!(api.get(&format!("/snapshots/{snapshot}")).await.0, 404);
 }
 
-#[tokio::test]
-async fn create_from_snapshot_beats_the_template() {
-    let api = Api::start().await;
+async fn create_from_snapshot_beats_the_template(api: &Api) {
     let id = api.create(json!({})).await;
     api.run(&id, "echo kept > /root/note").await;
     let (_, made) = api.ask(Method::POST, &format!("/sandboxes/{id}/snapshots"), None).await;
@@ -358,9 +378,7 @@ async fn create_from_snapshot_beats_the_template() {
     assert_eq!(api.run(&again, "cat /root/note").await, "kept\n");
 }
 
-#[tokio::test]
-async fn template_build_is_taken_urlencoded_and_its_logs_are_a_stream_that_ends() {
-    let api = Api::start().await;
+async fn template_build_is_taken_urlencoded_and_its_logs_are_a_stream_that_ends(api: &Api) {
     let form = "name=made&size_mb=1024&dockerfile=FROM+mini%0D%0ARUN+echo+built+%3E+%2Fbuilt%0D%0A";
     let request = api.http.post(format!("{}/v1/templates/build", api.server.url)).bearer_auth(&api.server.key);
     let request = request.header("content-type", "application/x-www-form-urlencoded").body(form);
@@ -377,18 +395,14 @@ async fn template_build_is_taken_urlencoded_and_its_logs_are_a_stream_that_ends(
     assert_eq!(api.run(&made, "cat /built").await, "built\n");
 }
 
-#[tokio::test]
-async fn default_template_names_are_known() {
-    let api = Api::start().await;
+async fn default_template_names_are_known(api: &Api) {
     for name in ["ubuntu-24.04", "code-interpreter"] {
         let id = api.create(json!({"template": name})).await;
         assert_eq!(api.get(&format!("/sandboxes/{id}")).await.1["template"], name);
     }
 }
 
-#[tokio::test]
-async fn token_routes_refuse_api_keys() {
-    let api = Api::start().await;
+async fn token_routes_refuse_api_keys(api: &Api) {
     for (method, path) in
         [(Method::GET, "/me/tokens"), (Method::POST, "/me/tokens"), (Method::DELETE, "/me/tokens/pds_0")]
     {
@@ -397,10 +411,8 @@ async fn token_routes_refuse_api_keys() {
     }
 }
 
-#[tokio::test]
-async fn ports_list_is_an_array() {
-    let api = Api::start().await;
-    let id = api.create(json!({})).await;
+async fn ports_list_is_an_array(api: &Api) {
+    let id = api.plain().await;
     api.run(&id, "setsid python3 -m http.server 8000 > /dev/null 2>&1 &").await;
     let path = format!("/sandboxes/{id}/ports");
     let listening = async || {
@@ -410,10 +422,8 @@ async fn ports_list_is_an_array() {
     wait_for("the server's port is seen", PATIENCE, listening).await;
 }
 
-#[tokio::test]
-async fn signed_preview_url_has_its_token_in_the_path_and_ends_with_401() {
-    let api = Api::start().await;
-    let id = api.create(json!({})).await;
+async fn signed_preview_url_has_its_token_in_the_path_and_ends_with_401(api: &Api) {
+    let id = api.plain().await;
     let (status, link) =
         api.post(&format!("/sandboxes/{id}/preview-token"), json!({"port": 8000, "ttl_seconds": 60})).await;
     assert_eq!(status, 200, "{link}");
@@ -423,9 +433,7 @@ async fn signed_preview_url_has_its_token_in_the_path_and_ends_with_401() {
     assert_eq!(reqwest::get(format!("{}/v1/p/bad.token/", api.server.url)).await.unwrap().status(), 401);
 }
 
-#[tokio::test]
-async fn volume_mount_is_by_device_order_and_volume_delete_in_use_is_409() {
-    let api = Api::start().await;
+async fn volume_mount_is_by_device_order_and_volume_delete_in_use_is_409(api: &Api) {
     for name in ["one", "two"] {
         assert_eq!(api.post("/volumes", json!({"name": name, "size_mb": 64})).await.0, 201);
     }
@@ -444,9 +452,7 @@ async fn warm_pool_has_no_route() {
     assert_eq!(api.get("/sandboxes").await.1.as_array().unwrap().len(), 1, "kept machines are nobody's sandboxes");
 }
 
-#[tokio::test]
-async fn key_prefix_is_kept_and_its_env_name_is_the_published_one() {
-    let api = Api::start().await;
+async fn key_prefix_is_kept_and_its_env_name_is_the_published_one(api: &Api) {
     assert!(api.server.key.starts_with("pds_"));
     let run = |name: &str| {
         let mut command = std::process::Command::new(pandastack_testbed::built("pandastack"));
@@ -457,9 +463,7 @@ async fn key_prefix_is_kept_and_its_env_name_is_the_published_one() {
     assert!(run("PANDASTACK_API_KEY") && !run("PANDASTACK_TOKEN"));
 }
 
-#[tokio::test]
-async fn a_403_is_relied_on_nowhere_another_tenants_things_are_404() {
-    let api = Api::start().await;
+async fn a_403_is_relied_on_nowhere_another_tenants_things_are_404(api: &Api) {
     for path in [
         "/sandboxes/5f0c7d0e-0000-4000-8000-000000000000",
         "/snapshots/no-such",

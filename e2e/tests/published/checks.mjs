@@ -8,7 +8,7 @@ import { AuthError, Client, NotFoundError, Sandbox, SandboxTimeout, ServerError,
 const plain = { template: "mini" };
 const client = new Client();
 
-async function waitFor(what, condition, seconds = 60) {
+async function waitFor(what, condition, seconds = 180) {
   const until = Date.now() + seconds * 1000;
   while (!(await condition())) {
     assert.ok(Date.now() < until, `${what}: not within ${seconds} s`);
@@ -35,7 +35,7 @@ const checks = {
       pieces.push(piece);
     };
     const command = `printf '%s' '${text}'; until [ -e /run/heard ]; do sleep 0.1; done; printf '%s' '${text}'; exit 5`;
-    assert.equal(await box.execStream(command, { onStdout, timeoutSeconds: 60 }), 5);
+    assert.equal(await box.execStream(command, { onStdout, timeoutSeconds: 180 }), 5);
     await heard;
     assert.equal(pieces.join(""), text + text);
   },
@@ -55,7 +55,7 @@ const checks = {
     await assert.rejects(box.execStream("sleep 60", { timeoutSeconds: 1 }), SandboxTimeout);
     const context = await box.createCodeContext();
     await assert.rejects(context.runCode("import time; time.sleep(60)", { timeoutSeconds: 2 }), SandboxTimeout);
-    assert.equal((await context.runCode("6 * 7", { timeoutSeconds: 25 })).text, "42");
+    assert.equal((await context.runCode("6 * 7", { timeoutSeconds: 120 })).text, "42");
   },
 
   async a_quota_is_told_at_once() {

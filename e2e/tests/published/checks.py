@@ -23,7 +23,7 @@ def raises(kind, call):
     raise AssertionError(f"{kind.__name__} was expected, not {value!r}")
 
 
-def wait_for(what, condition, seconds=60):
+def wait_for(what, condition, seconds=180):
     until = time.time() + seconds
     while not condition():
         assert time.time() < until, f"{what}: not within {seconds} s"
@@ -48,7 +48,7 @@ def streams_keep_text_whole_and_come_at_once():
         pieces.append(piece)
 
     command = f"printf '%s' '{text}'; until [ -e /run/heard ]; do sleep 0.1; done; printf '%s' '{text}'; exit 5"
-    code = box.exec_stream(command, on_stdout=hear, timeout_seconds=60)
+    code = box.exec_stream(command, on_stdout=hear, timeout_seconds=180)
     assert (code, "".join(pieces)) == (5, text * 2), (code, pieces)
     errors = []
     assert box.exec_stream("echo wrong >&2", on_stderr=errors.append) == 0 and "".join(errors) == "wrong\n"
@@ -70,7 +70,7 @@ def timeouts_are_sandbox_timeouts():
     raises(SandboxTimeout, lambda: box.exec_stream("sleep 60", timeout_seconds=1))
     context = box.create_code_context()
     raises(SandboxTimeout, lambda: context.run_code("import time; time.sleep(60)", timeout_seconds=2))
-    assert context.run_code("6 * 7", timeout_seconds=25).text == "42"
+    assert context.run_code("6 * 7", timeout_seconds=120).text == "42"
     assert box.exec("echo alive").stdout == "alive\n"
 
 
@@ -98,7 +98,7 @@ def a_quota_is_told_at_once():
     begun = time.time()
     error = raises(BadRequestError, lambda: Sandbox.create(**PLAIN))
     assert "max sandboxes" in str(error), error
-    assert time.time() - begun < 20, "it was retried"
+    assert time.time() - begun < 50, "it was retried, which takes a minute"
     assert len(Sandbox.list()) == 1
 
 
@@ -287,7 +287,7 @@ def previews_need_no_key_and_wake():
     assert url.netloc == f"8000-{box.id}.localhost:{server.port}", url
 
     # As a browser does: whatever ends in `.localhost` is this machine.
-    connection = http.client.HTTPConnection("127.0.0.1", url.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", url.port, timeout=180)
 
     def ask(path, **headers):
         connection.request("GET", path, headers={"host": url.netloc, **headers})
@@ -339,8 +339,8 @@ def the_managed_agents_worker_finds_what_it_needs():
     script = "{ setsid sh -c 'sleep 300' </dev/null >/dev/null 2>&1 & }\necho launched\n"
     box.filesystem.write("/run/launch.sh", script)
     begun = time.time()
-    done = box.exec("sh /run/launch.sh; rm -f /run/launch.sh", timeout_seconds=30)
-    assert done.stdout == "launched\n" and time.time() - begun < 25, done
+    done = box.exec("sh /run/launch.sh; rm -f /run/launch.sh", timeout_seconds=250)
+    assert done.stdout == "launched\n" and time.time() - begun < 240, done
     box.exec("mkdir -p /mnt/session/outputs")
     assert box.filesystem.listdir("/mnt/session/outputs") == []
 
@@ -348,7 +348,7 @@ def the_managed_agents_worker_finds_what_it_needs():
 def post(client, path, body):
     """Send a request for which published clients have no method."""
     server = urlsplit(client.api_url)
-    connection = http.client.HTTPConnection(server.hostname, server.port, timeout=60)
+    connection = http.client.HTTPConnection(server.hostname, server.port, timeout=180)
     headers = {"authorization": f"Bearer {client.api_key}", "content-type": "application/json"}
     connection.request("POST", path, json.dumps(body), headers)
     answer = connection.getresponse()

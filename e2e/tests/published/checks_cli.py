@@ -124,7 +124,7 @@ def ssh_is_a_terminal_that_follows_its_window():
         os.execv(CLI[0], [*CLI, "sandbox", "ssh", box])
     said = b""
 
-    def expect(pattern, seconds=60):
+    def expect(pattern, seconds=180):
         nonlocal said
         until = time.time() + seconds
         while not re.search(pattern, said):
@@ -145,9 +145,8 @@ def ssh_is_a_terminal_that_follows_its_window():
     os.write(terminal, b"echo $((6 * 7))-answer\r")
     expect(rb"42-answer")
     size(41, 137)
-    time.sleep(1)
-    os.write(terminal, b"stty size\r")
-    expect(rb"41 137")
+    os.write(terminal, b"until stty size | grep '41 137'; do sleep 0.1; done; echo re$((1 + 1))sized\r")
+    expect(rb"re2sized")
     os.write(terminal, b"exit\r")
     expect(rb"<closed>")
     os.waitpid(child, 0)

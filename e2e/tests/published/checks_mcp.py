@@ -13,13 +13,13 @@ def created():
     """A sandbox, made with nothing but the MCP client's own HTTP library."""
     headers = {"Authorization": "Bearer " + os.environ["PANDASTACK_API_KEY"]}
     api = os.environ["PANDASTACK_API"] + "/v1/sandboxes"
-    with httpx2.Client(headers=headers, timeout=60, trust_env=False) as http:
+    with httpx2.Client(headers=headers, timeout=180, trust_env=False) as http:
         return f"{api}/{http.post(api, json={'template': 'mini'}).json()['id']}/mcp"
 
 
 async def use(url):
     headers = {"Authorization": "Bearer " + os.environ["PANDASTACK_API_KEY"]}
-    async with httpx2.AsyncClient(headers=headers, timeout=120, trust_env=False) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=180, trust_env=False) as http:
         async with streamable_http_client(url, http_client=http) as streams:
             async with ClientSession(streams[0], streams[1]) as session:
                 hello = await session.initialize()

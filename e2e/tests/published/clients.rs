@@ -1,4 +1,4 @@
-//! Runs a check with a published client.
+//! Runs checks with a published client.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,7 +9,7 @@ use pandastack_e2e::{
     own_sdk::{PythonSdk, TypeScriptSdk},
     published::{node, python, python_with_mcp, typescript},
 };
-use pandastack_testbed::{DataFolder, TestServer};
+use pandastack_testbed::{DataFolder, TestServer, built};
 
 /// Templates that clients use by default. Here they all mean `mini`: the checks are about the API,
 /// and `mini` is small.
@@ -30,9 +30,14 @@ pub enum Client {
 }
 
 /// Options of a check's server.
-#[derive(Default)]
 pub struct Serve {
     arguments: Vec<String>,
+}
+
+impl Default for Serve {
+    fn default() -> Self {
+        Self::with(&["--standby", "1", "--blanks", "1"])
+    }
 }
 
 impl Serve {
@@ -51,8 +56,9 @@ impl Serve {
 }
 
 impl Client {
-    /// Runs a check against its own server.
-    pub fn check(self, name: &str, serve: &Serve) {
+    /// Runs checks one after the other against one server, and tells of all that fail. None finds a
+    /// sandbox of an earlier one.
+    pub fn check(self, names: &[&str], serve: &Serve) {
         let data = DataFolder::with_templates().unwrap();
         let templates = data.path().join("volume/templates");
         for alias in DEFAULT_TEMPLATES {
@@ -62,22 +68,23 @@ impl Client {
         }
         let arguments: Vec<&str> = serve.arguments.iter().map(String::as_str).collect();
         let server = TestServer::start(data.path(), &arguments).unwrap();
+        let mut failed = Vec::new();
+        for name in names {
+            failed.extend(self.run(name, &server).err());
+            delete_sandboxes(&server);
+        }
+        assert!(failed.is_empty(), "{}\nserver: {}", failed.join("\n"), server.said());
+    }
+
+    /// Runs one check. The error is what it said.
+    fn run(self, name: &str, server: &TestServer) -> Result<(), String> {
         let home = tempfile::tempdir().unwrap();
-        let output = self
-            .command(home.path())
-            .arg(name)
-            .env("PANDASTACK_API", &server.url)
-            .env("PANDASTACK_API_KEY", &server.key)
-            .env("HOME", home.path())
-            // A proxy must not be used for a server on loopback.
-            .env("NO_PROXY", "*")
-            .env("PYTHONIOENCODING", "utf-8")
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+        let mut command = self.command(home.path());
+        command.arg(name).env("HOME", home.path()).env("PYTHONIOENCODING", "utf-8");
+        let output = with_access(&mut command, server).output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let checked = output.status.success() && out.contains(&format!("checked: {name}"));
-        assert!(checked, "{out}{err}\nserver: {}", server.said());
+        if checked { Ok(()) } else { Err(format!("{name}: {out}{err}")) }
     }
 
     fn command(self, home: &Path) -> Command {
@@ -107,6 +114,23 @@ impl Client {
                 command
             }
         }
+    }
+}
+
+/// Lets a program find a server.
+fn with_access<'a>(command: &'a mut Command, server: &TestServer) -> &'a mut Command {
+    command.env("PANDASTACK_API", &server.url).env("PANDASTACK_API_KEY", &server.key);
+    // A proxy must not be used for a server on loopback.
+    command.env("NO_PROXY", "*").stdin(Stdio::null())
+}
+
+fn delete_sandboxes(server: &TestServer) {
+    let run = |words: &[&str]| with_access(Command::new(built("pandastack")).args(words), server).output().unwrap();
+    let listed = run(&["sandbox", "list", "--quiet"]);
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    for id in String::from_utf8(listed.stdout).unwrap().lines() {
+        // A failed one may be gone already.
+        run(&["sandbox", "delete", id]);
     }
 }
 
