@@ -117,7 +117,7 @@ async fn run(client: &Client, id: &str, line: &str) -> String {
 }
 
 fn start(data: &Path) -> TestServer {
-    TestServer::start(data, &["--standby", "0"]).unwrap()
+    TestServer::start(data, &["--standby", "0", "--blanks", "0"]).unwrap()
 }
 
 fn client(server: &TestServer) -> Client {

@@ -36,7 +36,7 @@ CMD [\"python3\", \"-m\", \"http.server\", \"8080\"]
 #[tokio::test]
 async fn a_dockerfile_becomes_a_template_and_its_unchanged_steps_are_not_run_again() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let folder = tempfile::tempdir().unwrap();
     context(folder.path());
@@ -95,7 +95,7 @@ async fn a_dockerfile_becomes_a_template_and_its_unchanged_steps_are_not_run_aga
 #[tokio::test]
 async fn a_snapshot_becomes_a_template_with_everything_that_ran() {
     let data = DataFolder::with_templates().unwrap();
-    let mut server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let mut server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let asking = client(&server);
     let source = create(&asking, "mini").await;
     let pid = run(&asking, &source.id, "setsid sleep 100000 >/dev/null 2>&1 & echo $!; echo kept > /srv/mark").await;
@@ -108,7 +108,7 @@ async fn a_snapshot_becomes_a_template_with_everything_that_ran() {
     // It survives a restart, too.
     drop(asking);
     assert_eq!(server.stop().unwrap(), Some(0));
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let sandbox = create(&client, "frozen").await;
     let said = run(&client, &sandbox.id, &format!("cat /srv/mark; kill -0 {} && echo alive", pid.trim())).await;
@@ -119,7 +119,7 @@ async fn a_snapshot_becomes_a_template_with_everything_that_ran() {
 #[tokio::test]
 async fn a_server_that_dies_in_a_build_cleans_up_after_it() {
     let data = DataFolder::with_templates().unwrap();
-    let mut server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let mut server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let asking = client(&server);
     let form = fields(&[("name", "cut"), ("dockerfile", "FROM mini\nRUN echo first\nRUN echo second; sleep 600\n")]);
     let begun = asking.build_template(BuildForm { fields: form, files: Vec::new() }).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_server_that_dies_in_a_build_cleans_up_after_it() {
     server.kill().unwrap();
     drop((log, asking));
 
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let found = client.get_build(&begun.id).await.unwrap();
     assert_eq!(found.status, "failed");
@@ -144,7 +144,7 @@ async fn a_server_that_dies_in_a_build_cleans_up_after_it() {
 #[tokio::test]
 async fn a_root_file_system_is_unpacked_in_a_machine_and_booted() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let folder = tempfile::tempdir().unwrap();
     let script = "set -e; mkdir -p root/usr/bin root/usr/lib64 root/usr/lib/x86_64-linux-gnu root/etc; cd root; \
@@ -172,7 +172,7 @@ async fn a_root_file_system_is_unpacked_in_a_machine_and_booted() {
 #[tokio::test]
 async fn a_later_stage_takes_files_from_an_earlier_one() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let dockerfile = "FROM mini AS made\nENV FROM_THERE=yes\nWORKDIR /out\n\
         RUN mkdir -p sub/deep && echo one > sub/a.txt && echo two > sub/deep/b.txt && ln -s a.txt sub/link && \

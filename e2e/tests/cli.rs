@@ -110,7 +110,7 @@ impl Person {
 #[tokio::test]
 async fn the_command_line_from_contexts_to_measuring() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let (client, person) = (client(&server), Person::new());
     contexts(&person, &server);
     let id = person.runs(&["sandbox", "create", "--template", "mini", "--name", "web", "-q"]).trim().to_owned();

@@ -4,7 +4,7 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use nix::{
@@ -16,7 +16,7 @@ use pandastack_client::{
     wire::{CreateSandbox, CreateVolume, ExecRequest, ForkRequest, VolumeAttachment},
 };
 use pandastack_e2e::PATIENCE;
-use pandastack_testbed::{DataFolder, TestServer, built, wait_for};
+use pandastack_testbed::{DataFolder, TestServer, block_until, built, wait_for};
 
 const ARGUMENTS: [&str; 4] = ["--standby", "0", "--blanks", "0"];
 
@@ -121,9 +121,11 @@ fn end_users(mount: &Path) {
         };
         numbered.filter(|(_, path)| uses(path)).map(|(pid, _)| pid).collect()
     };
-    for _ in 0..200 {
+    // No panic: it also cleans up after a failed test.
+    let deadline = Instant::now() + PATIENCE;
+    loop {
         let left = users();
-        if left.is_empty() {
+        if left.is_empty() || Instant::now() > deadline {
             return;
         }
         for pid in left {
@@ -143,13 +145,7 @@ fn unmount(mount: &Path) -> bool {
 
 /// Waits until nothing uses it: a machine's mount namespace is removed a little after the machine.
 fn unmount_unused(mount: &Path) {
-    let unmounted = (0..200).any(|_| {
-        unmount(mount) || {
-            std::thread::sleep(Duration::from_millis(25));
-            false
-        }
-    });
-    assert!(unmounted, "{} is still in use", mount.display());
+    block_until(&format!("{} is unused", mount.display()), PATIENCE, || unmount(mount).then_some(()));
 }
 
 fn must(program: &str, arguments: &[&str]) {

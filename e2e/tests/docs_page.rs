@@ -9,7 +9,7 @@ use pandastack_testbed::{DataFolder, TestServer};
 #[test]
 fn a_browser_shows_every_route_and_its_details() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let (page, said) = opened(&format!("{}/docs#postSandboxesIdExec", server.url));
     assert!(!said.contains("CONSOLE"), "the page complained: {said}");
     // The script is part of the page. Its output comes before it.

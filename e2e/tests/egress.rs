@@ -73,15 +73,15 @@ def forge(text, by_address, by_card):
 const ATTACK: &str = r#"
 for port in (int(sys.argv[2]), 53, 443, 853):
     try:
-        socket.create_connection((to, port), 2); print('tcp', port)
+        socket.create_connection((to, port), 60 if port == int(sys.argv[2]) else 2); print('tcp', port)
     except OSError: pass
 def ask(way, kind):
     q = b'\x12\x35\x01\0\0\x01\0\0\0\0\0\0\x05other\x04test\0\0' + bytes([kind]) + b'\0\x01'
     if way == 'udp':
-        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(10)
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(60)
         s.sendto(q, ('172.16.0.1', 53)); answer = s.recv(1500)
     else:
-        s = socket.create_connection(('172.16.0.1', 53), 10)
+        s = socket.create_connection(('172.16.0.1', 53), 60)
         s.sendall(struct.pack('!H', len(q)) + q); answer = s.recv(1500)[2:]
     if answer[3] & 15 == 0: print('dns', way, kind)
 for way in ('udp', 'tcp'):
@@ -160,7 +160,7 @@ async fn script(bed: &Bed, id: SandboxId, text: &str, arguments: &[&str]) -> Str
 /// The result of a guest's connection to each target: `open` or `refused`.
 async fn calls(bed: &Bed, id: SandboxId, targets: &[&str]) -> Vec<String> {
     let text = "import socket,sys\nfor t in sys.argv[2:]:\n\
-        \x20try: socket.create_connection((t,int(sys.argv[1])),5).recv(64); print('open')\n\
+        \x20try: socket.create_connection((t,int(sys.argv[1])),60).recv(64); print('open')\n\
         \x20except OSError: print('refused')";
     let port = PORT.to_string();
     let out = script(bed, id, text, &[&[port.as_str()], targets].concat()).await;
@@ -269,7 +269,7 @@ async fn a_list_changes_under_a_running_guest_and_through_its_sleep() {
     with_bed(without_standby(), zone.settings(), async |bed| {
         let id = create(bed, |spec| (spec.egress, spec.persistent) = (only(&["web.test"]), true)).await;
         let text = format!(
-            "import socket\ns=socket.create_connection(('web.test',{}),30)\nprint('connected',flush=True)\n\
+            "import socket\ns=socket.create_connection(('web.test',{}),120)\nprint('connected',flush=True)\n\
              while True:\n try: d=s.recv(64)\n except OSError: break\n if not d: break\n print(d.decode(),flush=True)\n\
              \x20try: s.sendall(b'ok')\n except OSError: break\nprint('cut',flush=True)",
             PORT + 1

@@ -130,8 +130,9 @@ async fn a_guest_that_does_not_answer_in_time_is_given_up_and_released() {
 
 #[tokio::test]
 async fn a_guest_cut_off_from_its_host_is_given_up_and_released() {
+    // The next machine must meet it too, also on a slow computer.
     let settings =
-        HostSettings { standby: 1, blanks: 0, launch_deadline: Duration::from_secs(2), ..HostSettings::default() };
+        HostSettings { standby: 1, blanks: 0, launch_deadline: Duration::from_secs(10), ..HostSettings::default() };
     with_bed(
         settings,
         |net| net,
@@ -154,7 +155,8 @@ async fn a_guest_cut_off_from_its_host_is_given_up_and_released() {
 #[tokio::test]
 async fn a_deadline_holds_even_if_the_guest_falls_silent() {
     with_sandbox(async |bed, id| {
-        let ask = ExecParams { deadline: Some(stretched(Duration::from_secs(1))), ..shell("echo up; sleep 600") };
+        // Long enough for the guest to begin, and for the test to cut it off.
+        let ask = ExecParams { deadline: Some(stretched(Duration::from_secs(6))), ..shell("echo up; sleep 600") };
         let mut session = start(bed, id, ask).await.unwrap();
         read_until(&mut session, "up").await;
         unplug(bed.host.machine_pid(id).await.unwrap());

@@ -98,7 +98,7 @@ async fn takes_files_alone(client: &Client, registry: &LocalRegistry) {
 async fn a_registry_near_the_server_is_out_of_reach_until_the_operator_allows_it() {
     let registry = LocalRegistry::start();
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let name = format!("{}/tiny:1", registry.address);
     let pass = json!({"username": USER, "password": PASSWORD});

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 #[tokio::test]
 async fn forks_are_running_copies_and_one_is_promoted() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let parent = create(&client, plain()).await;
     let pid = resident(&client, &parent.id).await;
@@ -64,7 +64,7 @@ async fn forks_are_running_copies_and_one_is_promoted() {
 #[tokio::test]
 async fn a_snapshot_outlives_its_sandbox_and_starts_others() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let source = create(&client, plain()).await;
     let pid = resident(&client, &source.id).await;
@@ -93,7 +93,7 @@ async fn a_snapshot_outlives_its_sandbox_and_starts_others() {
 #[tokio::test]
 async fn sleep_keeps_everything_and_any_use_wakes() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let sandbox = create(&client, plain()).await;
     let pid = resident(&client, &sandbox.id).await;
@@ -131,7 +131,7 @@ async fn sleep_keeps_everything_and_any_use_wakes() {
 #[tokio::test]
 async fn an_idle_sandbox_ends_and_a_persistent_one_sleeps() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let mortal = create(&client, CreateSandbox { ttl_seconds: Some(1), ..plain() }).await;
     let lasting = create(&client, CreateSandbox { ttl_seconds: Some(1), persistent: Some(true), ..plain() }).await;
@@ -151,7 +151,7 @@ async fn an_idle_sandbox_ends_and_a_persistent_one_sleeps() {
 #[tokio::test]
 async fn a_volume_outlives_its_sandboxes_and_has_one_writer() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let made = client.create_volume(&CreateVolume { name: "data".into(), size_mb: Some(64) }).await.unwrap();
     assert_eq!((made.size_mb, made.attached_to.len()), (64, 0));
@@ -204,7 +204,7 @@ async fn a_volume_outlives_its_sandboxes_and_has_one_writer() {
 #[tokio::test]
 async fn an_egress_list_is_echoed_inherited_and_changed() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let hosts = |list: &[&str]| Some(list.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>());
     let ask = CreateSandbox {
@@ -229,7 +229,7 @@ async fn an_egress_list_is_echoed_inherited_and_changed() {
 #[tokio::test]
 async fn the_command_line_does_all_of_it() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let cli = |arguments: &[&str]| cli(&server, arguments);
     assert_eq!(cli(&["volume", "create", "data", "--size", "64M", "--json"]).json()["size_mb"], 64);
     assert_eq!(cli(&["volume", "grow", "data", "128", "--json"]).json()["size_mb"], 128);
@@ -284,7 +284,7 @@ async fn the_command_line_does_all_of_it() {
 #[tokio::test]
 async fn a_restart_of_the_server_keeps_snapshots_volumes_and_sleepers() {
     let data = DataFolder::with_templates().unwrap();
-    let mut server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let mut server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let before = client(&server);
     let sandbox = create(&before, CreateSandbox { persistent: Some(true), ..plain() }).await;
     let pid = resident(&before, &sandbox.id).await;
@@ -292,7 +292,7 @@ async fn a_restart_of_the_server_keeps_snapshots_volumes_and_sleepers() {
     before.create_volume(&CreateVolume { name: "data".into(), size_mb: Some(64) }).await.unwrap();
     assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
 
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     assert_eq!(client.get(&sandbox.id).await.unwrap().status, "hibernated", "a persistent one sleeps through it");
     assert_eq!(run(&client, &sandbox.id, &format!("kill -0 {pid} && echo alive")).await, "alive\n");

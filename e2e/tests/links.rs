@@ -119,7 +119,7 @@ async fn a_lost_link_ends_its_commands_also_if_it_has_given_a_new_life() {
 }
 
 /// Maximum seals until two copies of one draw the same numbers.
-const SEALS_MAX: u32 = 8;
+const SEALS_MAX: u32 = 24;
 
 /// Shows why the rebirth is needed. Each read advances the kernel's generator by one step, so
 /// copies a few steps apart still produce equal numbers.

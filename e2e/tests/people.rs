@@ -136,7 +136,7 @@ fn stub_mode_needs_no_login_but_a_loopback_address() {
     std::fs::create_dir_all(&data).unwrap();
     let server = TestServer::start(&data, &["--standby", "0", "--blanks", "0", "--auth-mode", "stub"]).unwrap();
     let mut curl = Command::new("curl");
-    curl.args(["--silent", "--noproxy", "*", "--max-time", "20"]).arg(format!("{}/v1/me", server.url));
+    curl.args(["--silent", "--noproxy", "*", "--max-time", "180"]).arg(format!("{}/v1/me", server.url));
     let me: Value = serde_json::from_slice(&curl.output().unwrap().stdout).unwrap();
     assert_eq!((&me["workspace"], &me["auth_method"]), (&"local-dev".into(), &"stub".into()), "{me}");
 }

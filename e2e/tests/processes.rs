@@ -261,7 +261,7 @@ async fn a_sandbox_deleted_under_a_follower_ends_the_stream_with_an_error() {
 #[tokio::test]
 async fn a_process_survives_the_servers_death_and_the_command_line_shows_it() {
     let data = DataFolder::with_templates().unwrap();
-    let mut server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let mut server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let ask = CreateSandbox { template: Some("mini".into()), ..CreateSandbox::default() };
     let id = client.create(&ask).await.unwrap().id;
@@ -272,7 +272,7 @@ async fn a_process_survives_the_servers_death_and_the_command_line_shows_it() {
     server.kill().unwrap();
     assert!(following.next().await.unwrap().is_err());
 
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = self::client(&server);
     assert_eq!(client.process(&id, &process.id).await.unwrap().status, "running");
     client.write(&id, "/tmp/go", "").await.unwrap();

@@ -88,7 +88,7 @@ impl Drop for TmuxWindow {
 #[tokio::test]
 async fn a_shell_in_a_window_has_its_size_its_signals_and_its_exit_code() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let sandbox = create(&client, "mini").await;
     let window = TmuxWindow::open(&server, (33, 91));

@@ -15,7 +15,7 @@ use pandastack_testbed::{DataFolder, TestServer, built, run_root_of};
 #[tokio::test]
 async fn the_audit_ends_a_machine_process_that_no_ledger_line_names() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let audit = || {
         let mut command = Command::new(built("pandastack"));
         command.args(["host", "audit"]).stdin(Stdio::null());

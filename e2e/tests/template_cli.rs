@@ -26,7 +26,7 @@ fn put(folder: &Path, name: &str, text: &str) {
 #[tokio::test]
 async fn a_folder_is_sent_without_what_is_ignored_and_the_build_is_shown() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let folder = tempfile::tempdir().unwrap();
     let (context, dockerfile) = (folder.path().join("app"), folder.path().join("elsewhere.txt"));

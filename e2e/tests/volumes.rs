@@ -369,8 +369,8 @@ while True:
 "#;
 
 /// The counter goes on and never found a wrong number.
-const COUNTS: &str = "n=$(md5sum < /data/counter); for i in $(seq 200); do sleep 0.05; \
-    [ \"$(md5sum < /data/counter)\" = \"$n\" ] || break; done; [ $i -lt 200 ] && ls /data/wrong 2> /dev/null || echo fine";
+const COUNTS: &str = "n=$(md5sum < /data/counter); for i in $(seq 2000); do sleep 0.05; \
+    [ \"$(md5sum < /data/counter)\" = \"$n\" ] || break; done; [ $i -lt 2000 ] && ls /data/wrong 2> /dev/null || echo fine";
 
 #[tokio::test]
 async fn a_fork_has_memory_and_volume_of_one_moment_and_lives_apart() {

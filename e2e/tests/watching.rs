@@ -22,7 +22,7 @@ const SDK: &str = "0.10.0";
 #[tokio::test]
 async fn a_console_is_read_and_followed_through_sleep_to_the_end() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let id = create(&client).await;
     let mut lines = client.follow_logs(&id, None).await.unwrap();
@@ -56,13 +56,13 @@ async fn a_console_is_read_and_followed_through_sleep_to_the_end() {
 #[tokio::test]
 async fn consoles_survive_the_servers_restart() {
     let data = DataFolder::with_templates().unwrap();
-    let mut server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let mut server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let (one, id) = (client(&server), create(&client(&server)).await);
     say(&one, &id, "before").await;
     let said = async || one.logs(&id, None).await.unwrap().contains("before").then_some(());
     wait_for("the line", PATIENCE, said).await;
     server.stop().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     assert_eq!(client.get(&id).await.unwrap().status, "hibernated");
     assert!(client.logs(&id, None).await.unwrap().ends_with("before\n"));
@@ -75,7 +75,7 @@ async fn consoles_survive_the_servers_restart() {
 #[tokio::test]
 async fn events_are_followed_and_machines_measured() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let id = create(&client).await;
     let mut events = client.follow_events(&id, None).await.unwrap();
@@ -150,7 +150,7 @@ async fn a_key_creates_once_through_a_crash_and_limits_hold() {
 #[tokio::test]
 async fn the_command_line_shows_what_there_is_to_see() {
     let data = DataFolder::with_templates().unwrap();
-    let server = TestServer::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = TestServer::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let id = create(&client).await;
     let mut following = cli(&server, &["sandbox", "logs", "-f", &id]).stdout(Stdio::piped()).spawn().unwrap();
@@ -177,13 +177,16 @@ import threading, time
 from pandastack import Client, Sandbox
 from pandastack.exceptions import AuthError
 
+def wait_for(what, condition):
+    deadline = time.time() + 180
+    while not condition():
+        assert time.time() < deadline, what
+        time.sleep(0.2)
+
 box = Sandbox.create(template="mini")
 try:
     box.exec("echo 'one é Å' > /dev/console")
-    deadline = time.time() + 60
-    while "one é Å" not in list(box.logs()):
-        assert time.time() < deadline, list(box.logs())
-        time.sleep(0.2)
+    wait_for("the first line", lambda: "one é Å" in list(box.logs()))
     seen = []
     def follow():
         for line in box.logs(follow=True):
@@ -192,19 +195,15 @@ try:
     reader.start()
     time.sleep(1)
     box.exec("printf 'two\\r\\n50%%\\r100%%\\nlast\\n' > /dev/console")
-    while not any("last" in line for line in seen):
-        assert time.time() < deadline + 60, seen
-        time.sleep(0.2)
+    wait_for("the last line", lambda: any("last" in line for line in seen))
     # Longer than the client waits for a byte: only comments come.
     time.sleep(33)
     assert reader.is_alive(), seen
     box.exec("echo later > /dev/console")
-    while not any("later" in line for line in seen):
-        assert time.time() < deadline + 120, seen
-        time.sleep(0.2)
+    wait_for("a later line", lambda: any("later" in line for line in seen))
 finally:
     box.kill()
-reader.join(30)
+reader.join(180)
 assert not reader.is_alive(), "the log outlives its sandbox"
 lines = [line.rstrip("\n") for line in seen]
 at = lines.index("two")

@@ -7,14 +7,15 @@ use std::{
     io::Write as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use pandastack_e2e::{RELEASE_FOREIGN_VOLUMES, drivers, published};
+use pandastack_e2e::{PATIENCE, RELEASE_FOREIGN_VOLUMES, drivers, published};
+use pandastack_testbed::block_until;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
@@ -106,14 +107,13 @@ pub fn drivers_work_as_they_are(bed: &DatabaseBed, database: &Value) {
 /// `Ctrl-C` sends a cancel request, without TLS in older versions.
 fn psql_is_interrupted(bed: &DriverBed<'_>) {
     let mut command = Command::new("psql");
-    command.args(["-X", "-d", &bed.verified_url(), "-c", "/* psql */ SELECT pg_sleep(60)"]);
+    command.args(["-X", "-d", &bed.verified_url(), "-c", "/* psql */ SELECT pg_sleep(600)"]);
     command.env("PGHOSTADDR", "127.0.0.1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let psql = command.spawn().unwrap();
     // PostgreSQL ignores a cancel that comes before its query.
     let running = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '/* psql */%' AND state = 'active'";
-    while bed.bed.answer(bed.database, running) == "0" {
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let runs = || (bed.bed.answer(bed.database, running) != "0").then_some(());
+    block_until("the query runs", PATIENCE, runs);
     kill(Pid::from_raw(i32::try_from(psql.id()).unwrap()), Signal::SIGINT).unwrap();
     let said = String::from_utf8(psql.wait_with_output().unwrap().stderr).unwrap();
     assert!(said.contains("canceling statement due to user request"), "{said}");

@@ -23,7 +23,7 @@ const PORTS: [u16; 2] = [5432, 6432];
 const CONNECT: &str = "import socket,sys,threading
 own=socket.create_server(('127.0.0.1',0))
 def call(host,port):
-  try: socket.create_connection((host,int(port)),5); print('open',host,flush=True)
+  try: socket.create_connection((host,int(port)),120 if host=='127.0.0.1' else 5); print('open',host,flush=True)
   except OSError: pass
 places=['127.0.0.1:%d' % own.getsockname()[1]]+sys.argv[1:]
 calls=[threading.Thread(target=call,args=place.split(':')) for place in places]
@@ -126,8 +126,10 @@ pub async fn its_log_is_its_own(bed: &DatabaseBed, database: &Value, branch: &Va
     let plain = made(bed, stranger, "/v1/sandboxes", json!({"template": "mini"})).await;
     let sandbox = format!("/v1/sandboxes/{}", plain["id"].as_str().unwrap());
     let mut places = places_of(bed, database).await;
-    let by_branch: Vec<String> = places.iter().map(|place| connect_time(place)).collect();
-    let seconds = said_in(bed, branch, &format!("{}{}", connect_time("127.0.0.1:5432"), by_branch.concat())).await;
+    let by_branch: Vec<String> = places.iter().map(|place| connect_time(place, 2)).collect();
+    let seconds =
+        said_in(bed, branch, &format!("{}{}", connect_time("127.0.0.1:5432", PATIENCE.as_secs()), by_branch.concat()))
+            .await;
     let seconds: Vec<f64> = seconds.lines().map(|line| line.parse().unwrap()).collect();
     assert!(seconds.len() == places.len() + 1 && seconds[0] > 0.0, "the probe itself works: {seconds:?}");
     assert!(seconds[1..].iter().all(|seconds| *seconds == 0.0), "{places:?} from a branch: {seconds:?}");
@@ -158,9 +160,9 @@ async fn places_of(bed: &DatabaseBed, database: &Value) -> Vec<String> {
     addresses.iter().flat_map(|address| PORTS.map(|port| format!("{address}:{port}"))).collect()
 }
 
-/// A command that prints how many seconds a connection took, and 0 if there was none.
-fn connect_time(place: &str) -> String {
-    format!("curl -s -m 2 -o /dev/null -w '%{{time_connect}}\\n' http://{place}/; true; ")
+/// A command that prints how many seconds a connection took, and 0 if there was none in this time.
+fn connect_time(place: &str, seconds_max: u64) -> String {
+    format!("curl -s -m {seconds_max} -o /dev/null -w '%{{time_connect}}\\n' http://{place}/; true; ")
 }
 
 /// Runs a command in the machine of a database. It must succeed.

@@ -443,7 +443,10 @@ async fn a_start_that_is_killed_loses_nothing() {
         began.elapsed()
     };
     for moment in 1..=6 {
-        TestServer::begin(data.path(), &["--standby", "0"]).unwrap().kill_after(whole * moment / 7).unwrap();
+        TestServer::begin(data.path(), &["--standby", "0", "--blanks", "0"])
+            .unwrap()
+            .kill_after(whole * moment / 7)
+            .unwrap();
     }
     let mut server = start(data.path(), 0);
     let client = client(&server);

@@ -44,7 +44,7 @@ const SUITES: &[Suite] = &[
 ];
 
 /// Timeout of one run of the emulated computer. All suites take about two hours.
-const TIMEOUT: Duration = Duration::from_secs(3 * 3600);
+const TIMEOUT: Duration = Duration::from_secs(4 * 3600);
 
 /// Tests per allowed death of the emulated computer: it has a defect (decision 2) that ends it
 /// every twenty minutes or so.

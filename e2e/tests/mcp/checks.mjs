@@ -9,7 +9,7 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/
 const [kind, place] = process.argv.slice(2);
 const PNG =
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
-const PATIENCE = 60_000;
+const PATIENCE = 120_000;
 
 async function connected() {
   const client = new Client({ name: "checks", version: "1" });

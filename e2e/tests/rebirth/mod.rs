@@ -95,7 +95,7 @@ def is_due(name):
 
 def dial(address, port):
     global call
-    call = socket.create_connection((address, port), 30)
+    call = socket.create_connection((address, port), 120)
     return 'connected'
 
 def say(line):

@@ -9,7 +9,7 @@ from pandastack import PandaStack, PandastackError
 
 ENDLESS = "while :; do echo tick; sleep 0.1; done"
 
-client = PandaStack(timeout=20, idle_timeout=3)
+client = PandaStack(timeout=60, idle_timeout=10)
 sandbox = client.sandboxes.create(template="mini", ttl_seconds=600)
 
 

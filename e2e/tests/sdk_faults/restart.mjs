@@ -10,7 +10,7 @@ const COUNT = "for i in $(seq 1 40); do echo line $i; sleep 0.2; done; exit 7";
 const ENDLESS = "while :; do echo tick; sleep 0.1; done";
 const LINES = Array.from({ length: 40 }, (_, i) => `line ${i + 1}\n`).join("");
 
-const client = new PandaStack({ timeoutMs: 20_000 });
+const client = new PandaStack({ timeoutMs: 60_000 });
 const sandbox = await client.sandboxes.create({ template: "mini", ttlSeconds: 600 });
 const socket = sandbox.execSocket();
 

@@ -11,7 +11,7 @@ from pandastack import ExecInterrupted, PandaStack
 COUNT = "for i in $(seq 1 40); do echo line $i; sleep 0.2; done; exit 7"
 ENDLESS = "while :; do echo tick; sleep 0.1; done"
 
-client = PandaStack(timeout=20)
+client = PandaStack(timeout=60)
 sandbox = client.sandboxes.create(template="mini", ttl_seconds=600)
 flows = threading.Semaphore(0)
 seen = {}

@@ -4,7 +4,7 @@ import { api, dialog, goTo, heading, part, told } from "../walk/people.mjs";
 import { holds, same } from "../walk/wait.mjs";
 
 /** How long a server of PostgreSQL may take to start or to be copied under emulation. */
-const SERVER = { timeout: 120_000 };
+const SERVER = { timeout: 240_000 };
 /** The last two minutes of an archive cannot be restored, so a new database has no window yet. */
 const WINDOW = { timeout: 240_000 };
 

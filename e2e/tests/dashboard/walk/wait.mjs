@@ -3,7 +3,7 @@
 const STEP_MS = 50;
 
 /** How long one act of a machine may take under emulation on a busy computer. */
-export const PATIENCE_MS = 30_000;
+export const PATIENCE_MS = 120_000;
 
 /** Waits until `look` answers with something, and returns it. */
 export async function until(what, look, patienceMs = PATIENCE_MS) {
