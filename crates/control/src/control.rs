@@ -26,6 +26,7 @@ use crate::{
         CredentialCache, OpenLinks, PreviewSigner, Promotions, ReconcileRequest, RunningDrills, ServerStarts,
         TermLocks, host_name, take_host_lease, taken_over,
     },
+    bakes::TemplateBakes,
     boots::BootHistory,
     build::{Builds, ImageClient, ImageSettings},
     database_meters::DatabaseProxyReader,
@@ -115,6 +116,8 @@ pub(crate) struct RequestLocks {
 pub(crate) struct TemplateBuilding {
     pub(crate) builds: Arc<Builds>,
     pub(crate) images: Arc<ImageClient>,
+    /// Templates of the server that are being made.
+    pub(crate) bakes: TemplateBakes,
 }
 
 /// Deliveries to webhooks.
@@ -246,6 +249,7 @@ impl Control {
             templates: TemplateBuilding {
                 builds: Arc::new(builds),
                 images: Arc::new(ImageClient::new(ImageSettings::default(), scope.clone())),
+                bakes: TemplateBakes::default(),
             },
             webhooks: WebhookDelivery {
                 sender: Arc::new(WebhookSender::new(reach, roots, scope.clone())),
@@ -331,6 +335,12 @@ impl Control {
     /// public internet are allowed, and an image name must contain its registry.
     pub fn with_images(mut self, settings: ImageSettings) -> Self {
         self.templates.images = Arc::new(ImageClient::new(settings, self.scope.clone()));
+        self
+    }
+
+    /// Shows the templates on a board beside those of the host. Call it before the first request.
+    pub fn with_bakes(mut self, bakes: TemplateBakes) -> Self {
+        self.templates.bakes = bakes;
         self
     }
 

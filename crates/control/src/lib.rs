@@ -2,6 +2,7 @@
 //! database. It asks a host to run them. It is never in the path of a sandbox's data.
 
 mod app;
+mod bakes;
 mod boots;
 mod build;
 mod control;
@@ -27,6 +28,7 @@ pub use app::{
     Accounts, AuditChains, BootstrapError, BootstrapKey, DeadMeterEvents, NewKey, OfflineKeyError, RequeueReport,
     UserAccount, UserAccountError, WorkspacePlan, WorkspacePlanError, WorkspacePlans, usage_fact,
 };
+pub use bakes::{PendingTemplate, TemplateBakes};
 pub use build::ImageSettings;
 pub use control::{Control, ControlPlace, OpenError};
 pub use database_meters::{DatabaseProxyReader, DatabaseProxyReading};

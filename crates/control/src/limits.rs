@@ -81,6 +81,9 @@ const _: () = assert!(
 /// Siblings that a promotion deletes at the same time.
 pub const REAPED_AT_ONCE_MAX: usize = 4;
 
+/// Maximum number of templates in the making that are shown.
+pub const PENDING_TEMPLATES_MAX: usize = 64;
+
 /// Events kept for one sandbox, and sandboxes with kept events. The oldest are dropped.
 pub const EVENTS_PER_SANDBOX_MAX: usize = 100;
 pub const EVENT_SANDBOXES_MAX: usize = 16 * 1024;

@@ -23,6 +23,8 @@ export interface TemplateInfo {
   description?: string;
   category?: string;
   base?: string;
+  /** Why nothing can start from it now: `waiting`, `baking` or `failed`. */
+  status?: string;
   tools?: string[];
   meta?: Record<string, unknown>;
 }

@@ -107,11 +107,18 @@ impl Control {
 
     async fn view(&self, caller: &Caller, wanted: &CreateSandboxSpec) -> Result<plan::PlacementState, Fault> {
         let (mut templates, mut own, mut snapshot) = (Vec::new(), None, None);
+        let (mut pending, mut own_names) = (Vec::new(), Vec::new());
         match &wanted.start {
             SandboxSource::Template(name) => {
                 own = self.store.find_template(&caller.workspace, name.as_str()).await?;
                 if own.is_none() {
+                    // Before the host's: a template leaves this list after it has entered that one.
+                    pending = self.templates.bakes.pending();
                     templates = self.host.templates().await;
+                    if !templates.iter().any(|template| template.name == name.as_str()) {
+                        let all = self.store.list_templates(&caller.workspace).await?;
+                        own_names = all.into_iter().map(|template| template.name).collect();
+                    }
                 }
             }
             SandboxSource::Snapshot(id) => snapshot = self.store.find_snapshot(&caller.workspace, id).await?,
@@ -128,6 +135,8 @@ impl Control {
         let sandboxes = self.store.count(&caller.workspace).await?;
         Ok(plan::PlacementState {
             templates,
+            pending,
+            own_names,
             own,
             snapshot,
             volumes,

@@ -14,12 +14,22 @@ use pandastack_wire_public::{Template, rfc3339};
 use serde_json::{Value, json};
 
 use super::caller::Authenticated;
-use crate::{Control, build::TemplateSettings, store};
+use crate::{
+    Control,
+    bakes::{PendingTemplate, PendingView},
+    build::TemplateSettings,
+    store,
+};
 
 /// Lists every template: the host's, then the caller's, each by name. A bare array, because a
-/// published client needs one. A server without a host lists only the caller's.
+/// published client needs one. A server without a host lists only the caller's. Templates that the
+/// server is still making are listed with their `status`.
 pub async fn list(State(control): State<Control>, Authenticated(caller): Authenticated) -> Answer<Json<Vec<Template>>> {
+    let pending = control.templates.bakes.pending();
     let mut templates: Vec<_> = control.host.templates().await.into_iter().map(global).collect();
+    let is_new = |pending: &PendingView| !templates.iter().any(|known| pending.is_named(&known.name));
+    let pending: Vec<_> = pending.into_iter().filter(is_new).map(unfinished).collect();
+    templates.extend(pending);
     templates.sort_by(|a, b| a.name.cmp(&b.name));
     let own = control.store.list_templates(&caller.workspace).await.map_err(Fault::from)?;
     templates.extend(own.into_iter().map(render));
@@ -37,8 +47,10 @@ pub async fn get(
         return Ok(Json(render(own)));
     }
     control.need_host()?;
-    let found = control.host.templates().await.into_iter().find(|template| template.name == name);
-    Ok(Json(global(found.ok_or_else(missing)?)))
+    let pending = control.templates.bakes.pending();
+    let found = control.host.templates().await.into_iter().find(|template| template.name == name).map(global);
+    let unfinished = || pending.into_iter().find(|pending| pending.is_named(&name)).map(unfinished);
+    Ok(Json(found.or_else(unfinished).ok_or_else(missing)?))
 }
 
 /// Deletes a template of the caller's workspace. Sandboxes made from it keep running.
@@ -69,7 +81,26 @@ fn global(view: TemplateView) -> Template {
         is_global: true,
         workspace: None,
         base: None,
+        status: None,
         meta: [("layer".to_owned(), json!(layer))].into(),
+    }
+}
+
+/// Renders a template that the server is still making, or could not make.
+fn unfinished(view: PendingView) -> Template {
+    let (status, description) = (view.status(), view.description());
+    let PendingTemplate { name, aliases: _, cpus, memory_mib, disk_mib } = view.template;
+    Template {
+        rootfs_path: format!("templates/{name}"),
+        name: name.to_string(),
+        size_bytes: ByteSize::mib(disk_mib).get(),
+        cpu: u32::from(cpus),
+        memory_mb: memory_mib,
+        is_global: true,
+        workspace: None,
+        base: None,
+        status: Some(status.to_owned()),
+        meta: [("description".to_owned(), json!(description))].into(),
     }
 }
 
@@ -87,6 +118,7 @@ fn render(template: store::TemplateRow) -> Template {
         is_global: false,
         workspace: Some(workspace.0),
         base: Some(base),
+        status: None,
         meta,
     }
 }

@@ -10,6 +10,7 @@ use pandastack_wire_public::{CreateSandboxSpec, MountSpec, SandboxSource, declar
 use super::copies::CopyTarget;
 use crate::{
     app::{no_snapshot, no_volume},
+    bakes::PendingView,
     store::{Intent, Lineage, MachineSize, PlannedSandbox, SnapshotRow, StartReport, TemplateRow, VolumeRow},
 };
 
@@ -22,6 +23,10 @@ const NAMES_SHOWN_MAX: usize = 20;
 /// Input of the decision: the current state.
 pub struct PlacementState {
     pub templates: Vec<TemplateView>,
+    /// Templates that the server is still making.
+    pub pending: Vec<PendingView>,
+    /// Names of the workspace's templates, if the requested one is in neither list.
+    pub own_names: Vec<TemplateName>,
     /// The requested template, if it belongs to the caller's workspace.
     pub own: Option<TemplateRow>,
     /// The requested snapshot, if it belongs to the caller's workspace.
@@ -145,9 +150,18 @@ fn attach(view: &PlacementState, wanted: Vec<MountSpec>) -> Result<(Vec<VolumeMo
 }
 
 fn unknown_template(view: &PlacementState, name: &str) -> Fault {
-    let known: Vec<_> = view.templates.iter().map(|template| template.name.as_str()).take(NAMES_SHOWN_MAX).collect();
-    let known = if known.is_empty() { "none yet".to_owned() } else { known.join(", ") };
-    Fault::new(FaultKind::Caller, "template.unknown", format!("unknown template {name:?}; known: {known}"))
+    if let Some(pending) = view.pending.iter().find(|pending| pending.is_named(name)) {
+        return pending.fault();
+    }
+    let own = view.own_names.iter().map(ToString::to_string);
+    let known = own.chain(view.templates.iter().map(|template| template.name.clone()));
+    let pending = view.pending.iter().map(|pending| format!("{} ({})", pending.template.name, pending.status()));
+    let known: Vec<_> = known.chain(pending).take(NAMES_SHOWN_MAX).collect();
+    let known = match known.as_slice() {
+        [] => "this server has none; its operator runs: pandastack template bake mini".to_owned(),
+        names => format!("known: {}", names.join(", ")),
+    };
+    Fault::new(FaultKind::Caller, "template.unknown", format!("unknown template {name:?}; {known}"))
 }
 
 #[cfg(test)]
@@ -157,7 +171,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::store::SealedMount;
+    use crate::{
+        bakes::{PendingTemplate, TemplateBakes},
+        store::SealedMount,
+    };
 
     fn view(sandboxes: u64) -> PlacementState {
         PlacementState {
@@ -168,6 +185,8 @@ mod tests {
                 cpus: 2,
                 disk_mib: 1024,
             }],
+            pending: Vec::new(),
+            own_names: Vec::new(),
             own: None,
             snapshot: None,
             volumes: Vec::new(),
@@ -208,6 +227,31 @@ mod tests {
         let code = |body| place(&view(0), ask(body)).unwrap_err().code;
         assert_eq!(code(json!({"template": "base", "from_snapshot": "s"})), "snapshot.not_found");
         assert_eq!(code(json!({"template": "base", "volumes": [{"name": "v"}]})), "volume.not_found");
+    }
+
+    #[test]
+    fn an_unknown_template_is_answered_with_the_next_step() {
+        let refusal = |view: &PlacementState, name: &str| place(view, ask(json!({ "template": name }))).unwrap_err();
+        let own_names = vec!["mine".parse().unwrap()];
+        let text = refusal(&PlacementState { own_names, ..view(0) }, "other").text;
+        assert_eq!(text, "unknown template \"other\"; known: mine, base");
+        let empty = PlacementState { templates: Vec::new(), ..view(0) };
+        let text = refusal(&empty, "other").text;
+        assert!(text.ends_with("its operator runs: pandastack template bake mini"), "{text}");
+
+        let bakes = TemplateBakes::default();
+        let (name, aliases) = ("mini".parse().unwrap(), vec!["small".parse().unwrap()]);
+        bakes.add(PendingTemplate { name, aliases, cpus: 1, memory_mib: 256, disk_mib: 1024 });
+        let baking = PlacementState { pending: bakes.pending(), ..empty };
+        for name in ["mini", "small"] {
+            assert_eq!(refusal(&baking, name).code, "template.baking", "{name}");
+        }
+        let refused = refusal(&baking, "other");
+        assert_eq!(refused.text, "unknown template \"other\"; known: mini (waiting)");
+        // An older one of that name serves until the new one is there.
+        assert!(
+            place(&PlacementState { pending: bakes.pending(), ..view(0) }, ask(json!({"template": "base"}))).is_ok()
+        );
     }
 
     #[test]

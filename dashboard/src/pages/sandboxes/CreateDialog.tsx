@@ -1,3 +1,4 @@
+import type { TemplateInfo } from "@pandastack/sdk";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -26,7 +27,7 @@ export function CreateDialog(props: {
   });
   const set = (fields: Partial<Form>): void => setForm((old) => ({ ...old, ...fields }));
 
-  const template = form.template || defaultTemplate(templates.data?.map(({ name }) => name) ?? []);
+  const template = form.template || defaultTemplate(usableNames(templates.data ?? []));
   const metadata = parsePairs(form.metadata);
   const env = parsePairs(form.env);
   const wanted = wantedOf(form, template, metadata.pairs, env.pairs);
@@ -86,6 +87,11 @@ function AsCode({ wanted }: { wanted: NewSandbox }) {
       </div>
     </details>
   );
+}
+
+/** Those that a sandbox can start from now. */
+function usableNames(templates: readonly TemplateInfo[]): string[] {
+  return templates.filter(({ status }) => status === undefined).map(({ name }) => name);
 }
 
 function defaultTemplate(names: readonly string[]): string {

@@ -65,9 +65,9 @@ export function Start(props: { form: Form; template: string; set: SetForm }) {
             disabled={form.fromSnapshot !== ""}
             onChange={(event) => set({ template: event.target.value })}
           >
-            {templates.data?.map(({ name }) => (
-              <option key={name} value={name}>
-                {name}
+            {templates.data?.map(({ name, status }) => (
+              <option key={name} value={name} disabled={status !== undefined}>
+                {status === undefined ? name : `${name} (${status})`}
               </option>
             ))}
           </Select>

@@ -143,6 +143,7 @@ function TemplateCards(props: {
                 size="sm"
                 className="ml-auto"
                 icon={<Play size={12} />}
+                disabled={template.status !== undefined}
                 onClick={() => onStart(template.name)}
               >
                 Start

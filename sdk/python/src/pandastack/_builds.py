@@ -34,6 +34,8 @@ class Template:
     description: Optional[str] = None
     category: Optional[str] = None
     base: Optional[str] = None
+    #: Why nothing can start from it now: ``waiting``, ``baking`` or ``failed``.
+    status: Optional[str] = None
     tools: Optional[List[str]] = None
     meta: Optional[Dict[str, Any]] = None
 

@@ -1407,6 +1407,12 @@ export interface Template {
    */
   rootfs_path: string;
   size_bytes: number;
+  /**
+   * Why sandboxes cannot start from the template now: `waiting` or `baking` while the server makes
+   * it, `failed` if it could not. Absent for a template that can be used. `meta.description` says
+   * more.
+   */
+  status?: string;
   /** The workspace that owns the template. Absent for templates of the server. */
   workspace?: string;
 }

@@ -104,6 +104,8 @@ impl Control {
         };
         let view = plan::PlacementState {
             templates: self.host.templates().await,
+            pending: Vec::new(),
+            own_names: Vec::new(),
             own: None,
             volumes: Vec::new(),
             sandboxes: self.store.count(&caller.workspace).await?,

@@ -113,6 +113,8 @@ impl Control {
             volumes: Vec::new(),
         };
         let view = plan::PlacementState {
+            pending: Vec::new(),
+            own_names: Vec::new(),
             templates: Vec::new(),
             own: None,
             volumes: Vec::new(),

@@ -35,9 +35,13 @@ pub struct GoldenLayer {
 impl Control {
     /// Finds the template of a size on the host.
     pub(super) async fn database_template(&self, size: DatabaseSize) -> Result<TemplateView, Fault> {
+        let pending = self.templates.bakes.pending();
         let templates = self.host.templates().await;
         let named = |size: DatabaseSize| templates.iter().find(|template| template.name == size.template());
         named(size).cloned().ok_or_else(|| {
+            if let Some(pending) = pending.iter().find(|pending| pending.is_named(size.template())) {
+                return pending.fault();
+            }
             let (size, name) = (size.as_str(), size.template());
             let baked = DatabaseSize::ALL.into_iter().filter(|size| named(*size).is_some());
             let baked: Vec<&str> = baked.map(DatabaseSize::as_str).collect();

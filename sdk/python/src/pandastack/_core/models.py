@@ -1787,6 +1787,10 @@ class Template(_TemplateRequired, total=False):
 
     # The source of the template.
     base: str
+    # Why sandboxes cannot start from the template now: `waiting` or `baking` while the server makes
+    # it, `failed` if it could not. Absent for a template that can be used. `meta.description` says
+    # more.
+    status: str
     # The workspace that owns the template. Absent for templates of the server.
     workspace: str
 
