@@ -16,7 +16,8 @@ fn next_step(code: &str) -> Option<&'static str> {
     Some(match code {
         "sandbox.not_found" => "list sandboxes with: pandastack sandbox list",
         "snapshot.not_found" => "list snapshots with: pandastack snapshot list",
-        "template.not_found" | "template.unknown" => "list templates with: pandastack template list",
+        "template.not_found" => "list templates with: pandastack template list",
+        "template.baking" => "see how far it is with: pandastack template list",
         "template.exists" => "replace it with: pandastack template build --replace",
         "build.not_found" => "list builds with: pandastack template builds",
         "volume.not_found" => "list volumes with: pandastack volume list",

@@ -77,8 +77,8 @@ impl ExitReason {
             _ if code.starts_with("quota.") || code.starts_with("billing.") || code.starts_with("capacity") => {
                 ExitReason::Full
             }
-            // The server has room, but this database cannot be used now.
-            (_, Some(503)) if code.starts_with("database.") => ExitReason::Failure,
+            // The server has room, but this database or template cannot be used now.
+            (_, Some(503)) if code.starts_with("database.") || code.starts_with("template.") => ExitReason::Failure,
             (_, Some(404 | 410)) => ExitReason::NotFound,
             (_, Some(401 | 403)) => ExitReason::Denied,
             (_, Some(402 | 429 | 503 | 507)) => ExitReason::Full,
@@ -156,6 +156,7 @@ mod tests {
         check(429, "", ExitReason::Full);
         check(503, "capacity.memory", ExitReason::Full);
         check(503, "database.not_ready", ExitReason::Failure);
+        check(503, "template.baking", ExitReason::Failure);
         check(504, "exec.timeout", ExitReason::TimedOut);
         check(400, "fs.bad_path", ExitReason::Failure);
         check(500, "", ExitReason::Failure);

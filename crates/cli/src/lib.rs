@@ -30,9 +30,11 @@ mod org;
 mod output;
 mod pair;
 mod pick;
+mod printed;
 mod prompt;
 mod quota;
 mod raw;
+mod resolver;
 mod run;
 mod sandbox;
 mod session;
@@ -55,6 +57,7 @@ pub use complete::answer_shell;
 pub use exit::{EXIT_CODES_HELP, ExitReason, exit_code_of};
 pub use key::{CreateKeyArgs, KeyCommand, create as create_key, execute as execute_key, show as show_key};
 pub use output::OutputForm;
+pub use resolver::{NameLookup, RESOLVER_FIX, SAMPLE_NAME, is_below_localhost, look_up};
 pub use template::{TemplateCommand, execute as execute_template};
 
 /// Options of every command.
@@ -107,6 +110,10 @@ pub enum ClientCommand {
     /// Create, use, fork, hibernate and delete sandboxes
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
+    /// Create a sandbox, from a template or a snapshot; short for `sandbox create`
+    Create(Box<sandbox::CreateSandboxArgs>),
+    /// Make running copies of a sandbox, with its memory; short for `sandbox fork`
+    Fork(sandbox::ForkArgs),
     /// Open a shell in a sandbox, in this terminal; short for `sandbox ssh`
     #[command(visible_alias = "ssh")]
     Shell(sandbox::SshArgs),
@@ -196,6 +203,8 @@ pub async fn execute(
     match command {
         ClientCommand::Run(args) => run::run(args, global).await,
         ClientCommand::Sandbox(command) => sandbox::execute(command, global).await,
+        ClientCommand::Create(args) => sandbox::create(*args, global).await,
+        ClientCommand::Fork(args) => sandbox::fork(args, global).await,
         ClientCommand::Shell(args) => sandbox::ssh(args, global).await,
         ClientCommand::Exec(args) => sandbox::exec(args, global).await,
         ClientCommand::Cp(args) => sandbox::cp(args, global).await,
@@ -249,6 +258,22 @@ mod tests {
     #[test]
     fn no_two_arguments_of_a_command_have_one_name() {
         AllArgs::command().debug_assert();
+    }
+
+    #[test]
+    fn the_short_commands_take_what_the_long_ones_take() {
+        let parse =
+            |line: &str| AllArgs::try_parse_from(["x"].into_iter().chain(line.split(' '))).map(|all| all.command);
+        for (short, long) in [
+            ("create -t mini --name web --ttl 60 -q", "sandbox create -t mini --name web --ttl 60 -q"),
+            ("fork web -n 3 --metadata a=b", "sandbox fork web -n 3 --metadata a=b"),
+            ("exec --cwd /srv web -- make test", "sandbox exec --cwd /srv web -- make test"),
+        ] {
+            let (short, long) = (format!("{:?}", parse(short).unwrap()), format!("{:?}", parse(long).unwrap()));
+            let arguments = |text: &str| text[text.find("Args {").unwrap()..].trim_end_matches(')').to_owned();
+            assert_eq!(arguments(&short), arguments(&long));
+        }
+        assert!(parse("fork").is_err(), "it needs a sandbox");
     }
 
     #[test]

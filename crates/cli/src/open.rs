@@ -16,7 +16,7 @@ use crate::{
     connect::{connect, connect_stranger},
     exit::ExitReason,
     find::FoundKind,
-    output,
+    printed::PrintedUrl,
 };
 
 /// The word that means the documentation and not a sandbox.
@@ -41,8 +41,8 @@ pub struct OpenArgs {
 
 /// Opens a page, or prints its address if there is no browser.
 pub async fn open(args: OpenArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let url = if args.id == DOCS {
-        format!("{}/docs", connect_stranger(global)?.url())
+    let link = if args.id == DOCS {
+        PrintedUrl { url: format!("{}/docs", connect_stranger(global)?.url()), note: None }
     } else {
         let client = connect(global)?;
         let id = FoundKind::Sandbox.find(&client, &args.id).await?;
@@ -50,15 +50,16 @@ pub async fn open(args: OpenArgs, global: &GlobalArgs) -> anyhow::Result<ExitCod
             Some(port) => port,
             None => only_port(&client.ports(&id).await.map_err(advise)?)?,
         };
-        preview(&client, &id, port, args.ttl).await?
+        let url = preview(&client, &id, port, args.ttl).await?;
+        PrintedUrl::of_preview(&client, &url).await
     };
-    let is_opened = !args.print && !global.is_structured() && browser::open(&url);
+    let is_opened = !args.print && !global.is_structured() && browser::open(&link.url);
     if global.is_structured() {
-        global.print(&json!({ "url": url }))?;
+        global.print(&json!({ "url": link.url }))?;
     } else if is_opened {
-        eprintln!("opened {url}");
+        eprintln!("opened {}", link.url);
     } else {
-        output::line(&url)?;
+        link.print()?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap_complete::ArgValueCompleter;
-use pandastack_client::wire::ManagedDatabase;
+use pandastack_client::{Client, wire::ManagedDatabase};
 
 use super::remote_psql::RemotePsql;
 use crate::{
@@ -50,10 +50,7 @@ pub async fn psql(args: PsqlArgs, global: &GlobalArgs) -> anyhow::Result<ExitCod
         return Err(ExitReason::Usage.error(text));
     }
     let client = connect(global)?;
-    let id = match &args.id {
-        Some(text) => FoundKind::Database.find(&client, text).await?,
-        None => only(&client.databases().await.map_err(advise)?)?,
-    };
+    let id = chosen(&client, args.id.as_deref()).await?;
     let database = client.get_database(&id).await.map_err(advise)?;
     let arguments = args.all_arguments();
     if !args.via_sandbox {
@@ -76,6 +73,14 @@ impl PsqlArgs {
     pub(super) fn all_arguments(&self) -> Vec<String> {
         let commands = self.commands.iter().flat_map(|sql| ["-c".to_owned(), sql.clone()]);
         commands.chain(self.arguments.iter().cloned()).collect()
+    }
+}
+
+/// Returns the id of the database that a text names; without a text that of the only one.
+pub(super) async fn chosen(client: &Client, named: Option<&str>) -> anyhow::Result<String> {
+    match named {
+        Some(text) => FoundKind::Database.find(client, text).await,
+        None => only(&client.databases().await.map_err(advise)?),
     }
 }
 

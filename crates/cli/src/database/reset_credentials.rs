@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, advice::advise, output, pick::DatabaseArg, spinner::Spinner};
+use crate::{GlobalArgs, advice::advise, pick::DatabaseArg, printed::PrintedUrl, spinner::Spinner};
 
 /// Arguments of `db reset-credentials`.
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub async fn reset(args: ResetCredentialsArgs, global: &GlobalArgs) -> anyhow::R
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(url) = &database.connection_url {
-        output::line(url)?;
+        PrintedUrl::of_database(&client, url).await.print()?;
     }
     eprintln!("the old password and broker token of {id} no longer work");
     Ok(ExitCode::SUCCESS)

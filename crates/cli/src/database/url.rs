@@ -2,23 +2,28 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, advice::advise, output, pick::DatabaseArg};
+use clap_complete::ArgValueCompleter;
+
+use super::psql::chosen;
+use crate::{GlobalArgs, advice::advise, complete, connect::connect, printed::PrintedUrl};
 
 /// Arguments of `db url`.
 #[derive(Debug, clap::Args)]
 pub struct DatabaseUrlArgs {
-    #[command(flatten)]
-    database: DatabaseArg,
+    /// Database: its id, a unique start of it, or its label; not needed if there is only one
+    #[arg(value_name = "ID", add = ArgValueCompleter::new(complete::databases))]
+    id: Option<String>,
 }
 
 /// Prints the connection URL alone, so that a script can use it.
 pub async fn url(args: DatabaseUrlArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let (client, id) = args.database.find(global).await?;
+    let client = connect(global)?;
+    let id = chosen(&client, args.id.as_deref()).await?;
     let connection = client.database_connection(&id).await.map_err(advise)?;
     if global.is_structured() {
         global.print(&connection)?;
     } else {
-        output::line(&connection.connection_url)?;
+        PrintedUrl::of_database(&client, &connection.connection_url).await.print()?;
     }
     Ok(ExitCode::SUCCESS)
 }

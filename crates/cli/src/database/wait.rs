@@ -14,6 +14,7 @@ use crate::{
     exit::ExitReason,
     interrupt::{INTERRUPTED, StopSignals},
     output,
+    printed::PrintedUrl,
     spinner::Spinner,
 };
 
@@ -111,7 +112,7 @@ impl WaitArgs {
             eprintln!("{} goes on; see: pandastack db get {id}", wait.doing);
             return Ok(ExitCode::from(INTERRUPTED));
         };
-        print_ready(&ready?, begun.elapsed(), global)
+        print_ready(client, &ready?, begun.elapsed(), global).await
     }
 }
 
@@ -163,13 +164,18 @@ fn print_begun(database: &ManagedDatabase, global: &GlobalArgs) -> anyhow::Resul
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_ready(database: &ManagedDatabase, took: Duration, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+async fn print_ready(
+    client: &Client,
+    database: &ManagedDatabase,
+    took: Duration,
+    global: &GlobalArgs,
+) -> anyhow::Result<ExitCode> {
     if global.is_structured() {
         global.print(database)?;
         return Ok(ExitCode::SUCCESS);
     }
     let id = &database.id;
     eprintln!("database {id} is ready after {:.1} s; open it with: pandastack db psql {id}", took.as_secs_f64());
-    output::line(database.connection_url.as_deref().unwrap_or_default())?;
+    PrintedUrl::of_database(client, database.connection_url.as_deref().unwrap_or_default()).await.print()?;
     Ok(ExitCode::SUCCESS)
 }

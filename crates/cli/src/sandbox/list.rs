@@ -22,7 +22,7 @@ pub struct ListSandboxesArgs {
 pub async fn list(args: ListSandboxesArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     let head = &["ID", "NAME", "TEMPLATE", "STATUS", "CPU", "MEMORY", "ISOLATION", "CREATED"];
-    let listing = TableFormat { head, row, empty: "no sandboxes; create one with: pandastack sandbox create" };
+    let listing = TableFormat { head, row, empty: "no sandboxes; create one with: pandastack create" };
     args.form.print(global, listing, async || client.list().await).await
 }
 

@@ -33,9 +33,10 @@ mod wake;
 use std::process::ExitCode;
 
 pub use cp::{CpArgs, cp};
-pub use create::made;
+pub use create::{CreateSandboxArgs, create, made};
 pub use delete::{DeleteSandboxArgs, delete};
 pub use exec::{ExecArgs, exec};
+pub use fork::{ForkArgs, fork};
 pub use list::{ListSandboxesArgs, list};
 pub use ssh::{SshArgs, ssh};
 pub use tree::{TreeArgs, tree};

@@ -38,6 +38,7 @@ pub async fn ports(args: PortsArgs, global: &GlobalArgs) -> anyhow::Result<ExitC
         global.print(&ports)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let reachable = ports.iter().find(|port| port.listening && !port.loopback_only).map(|port| port.port);
     let rows: Vec<_> = ports
         .into_iter()
         .map(|port| {
@@ -51,5 +52,8 @@ pub async fn ports(args: PortsArgs, global: &GlobalArgs) -> anyhow::Result<ExitC
         })
         .collect();
     output::table(&["PORT", "WHAT", "STATE", "SOURCE"], &rows)?;
+    if let Some(port) = reachable {
+        eprintln!("get a link with: pandastack sandbox preview {id} {port}");
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::PreviewRequest;
 
-use crate::{GlobalArgs, advice::advise, output, pick::SandboxArg};
+use crate::{GlobalArgs, advice::advise, pick::SandboxArg, printed::PrintedUrl};
 
 /// Arguments of `sandbox preview`.
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ pub async fn preview(args: PreviewArgs, global: &GlobalArgs) -> anyhow::Result<E
     if global.is_structured() {
         global.print(&signed)?
     } else {
-        output::line(&signed.url)?
+        PrintedUrl::of_preview(&client, &signed.url).await.print()?
     }
     Ok(ExitCode::SUCCESS)
 }

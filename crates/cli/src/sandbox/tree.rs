@@ -43,7 +43,7 @@ pub async fn tree(args: TreeArgs, global: &GlobalArgs) -> anyhow::Result<ExitCod
     if global.is_structured() {
         global.print(&trees)?;
     } else if trees.is_empty() {
-        eprintln!("no sandboxes; create one with: pandastack sandbox create");
+        eprintln!("no sandboxes; create one with: pandastack create");
     } else {
         output::line(trees.iter().map(draw).collect::<String>().trim_end())?;
     }
