@@ -6,13 +6,14 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use pandastack_host::{
     Ledger, RecoverError,
-    bake::{BakeProgress, BakeSetup, Recipe, RootFsInputs, bake, builtin, ensure_rootfs},
+    bake::{BakeProgress, BakeSetup, BakedTemplate, Recipe, RootFsInputs, bake, builtin, ensure_rootfs},
     clear_abandoned,
     net::{NetPool, NetSettings},
 };
@@ -30,6 +31,8 @@ use crate::{
 
 /// The host's CA bundle, at the path that Debian and its derivatives use.
 const HOST_CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+/// How long the tasks of a bake may take to end.
+const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
 
 #[derive(Subcommand)]
 pub enum TemplateArgs {
@@ -92,16 +95,15 @@ impl BakeArgs {
         };
         let agent = find_agent(self.agent.as_deref())?;
         let place = OpenedDataFolder::open(&self.data_dir)?;
-        let scope = Scope::new();
         let steps = ProgressSteps::new();
-        clear_killed(&place).await.context("clean up after a killed bake")?;
-        let baked = tokio::select! {
-            baked = bake_in(&place, &recipe, &agent, &self, &scope, &steps) => baked,
-            () = asked_to_stop() => Err(anyhow!("stopped; no template was baked")),
-        };
-        if baked.is_err() {
-            BakeNames::of(&place, std::process::id()).clear(&place).await.context("clean up after this bake")?;
+        let tier = choose_tier(self.tier, None)?;
+        steps.line(&tier.reason);
+        if self.jail == Jail::None {
+            steps.line("WARNING: --jail none: the machine process runs as root without isolation from this host");
         }
+        let host_ca = self.host_ca.then_some(Path::new(HOST_CERTIFICATES));
+        let job = BakeJob { recipe: &recipe, agent: &agent, host_ca, tier: tier.tier, jail: self.jail };
+        let baked = job.run(&place, &steps, asked_to_stop()).await;
         steps.finish(baked.is_ok());
         // Deletes layers that no template name refers to. Only with the lock: a running server may
         // still use them. Machines that a stopped server left running keep theirs.
@@ -127,43 +129,68 @@ impl BakeArgs {
     }
 }
 
-async fn bake_in(
-    place: &OpenedDataFolder,
-    recipe: &Recipe,
-    agent: &Path,
-    options: &BakeArgs,
-    scope: &Scope,
-    steps: &ProgressSteps,
-) -> Result<pandastack_host::bake::BakedTemplate> {
-    let host_ca = options.host_ca.then_some(Path::new(HOST_CERTIFICATES));
-    let cache = cache_dir();
-    let root = ensure_rootfs(RootFsInputs { recipe, cache: &cache, host_ca }, steps).await?;
-    let tier = choose_tier(options.tier, None)?;
-    steps.line(&tier.reason);
-    if options.jail == Jail::None {
-        steps.line("WARNING: --jail none: the machine process runs as root without isolation from this host");
+/// A bake of one template. A process runs one at a time: the names of what it makes on the host come
+/// from the process id.
+pub struct BakeJob<'a> {
+    pub recipe: &'a Recipe,
+    pub agent: &'a Path,
+    /// Certificates that the machine trusts in addition to its own.
+    pub host_ca: Option<&'a Path>,
+    pub tier: Tier,
+    pub jail: Jail,
+}
+
+impl BakeJob<'_> {
+    /// Bakes, beside a server or in one. Cleans up after a failure, after a stop, and after bakes
+    /// that were killed.
+    pub async fn run(
+        &self,
+        place: &OpenedDataFolder,
+        steps: &dyn BakeProgress,
+        stop: impl Future<Output = ()>,
+    ) -> Result<BakedTemplate> {
+        clear_killed(place).await.context("clean up after a killed bake")?;
+        let scope = Scope::new();
+        let baked = tokio::select! {
+            baked = self.bake(place, &scope, steps) => baked,
+            () = stop => Err(anyhow!("stopped; no template was baked")),
+        };
+        if baked.is_err() {
+            let names = BakeNames::of(place, std::process::id());
+            names.clear(place).await.context("clean up after this bake")?;
+            scope.close(CLOSE_DEADLINE).await;
+            // Again: a task that was at work may have finished a network slot meanwhile.
+            names.clear(place).await.context("clean up after this bake")?;
+        }
+        baked
     }
-    let driver = QemuDriver::new(tier.tier, &place.bundles(), scope.clone())?.with_jail(options.jail);
-    let driver: Arc<dyn Driver> = Arc::new(driver);
-    let BakeNames { run_dir, network } = BakeNames::of(place, std::process::id());
-    let net = NetPool::start(NetSettings { ready: 0, ..NetSettings::of(network) }, scope)
-        .await
-        .context("set up the network")?;
-    let parts = BakeSetup {
-        driver,
-        layers: place.layers.clone(),
-        volume: place.volume.clone(),
-        net: net.clone(),
-        agent: agent.to_owned(),
-        run_dir: run_dir.clone(),
-        scope: scope.clone(),
-    };
-    let baked = bake(&parts, recipe, &root, steps).await;
-    let closed = net.close().await;
-    let _ = std::fs::remove_dir(&run_dir);
-    let baked = baked?;
-    closed.context("release the network")?;
-    Ok(baked)
+
+    async fn bake(&self, place: &OpenedDataFolder, scope: &Scope, steps: &dyn BakeProgress) -> Result<BakedTemplate> {
+        let cache = cache_dir();
+        let inputs = RootFsInputs { recipe: self.recipe, cache: &cache, host_ca: self.host_ca };
+        let root = ensure_rootfs(inputs, steps).await?;
+        let driver = QemuDriver::new(self.tier, &place.bundles(), scope.clone())?.with_jail(self.jail);
+        let driver: Arc<dyn Driver> = Arc::new(driver);
+        let BakeNames { run_dir, network } = BakeNames::of(place, std::process::id());
+        let net = NetPool::start(NetSettings { ready: 0, ..NetSettings::of(network) }, scope)
+            .await
+            .context("set up the network")?;
+        let parts = BakeSetup {
+            driver,
+            layers: place.layers.clone(),
+            volume: place.volume.clone(),
+            net: net.clone(),
+            agent: self.agent.to_owned(),
+            run_dir: run_dir.clone(),
+            scope: scope.clone(),
+        };
+        let baked = bake(&parts, self.recipe, &root, steps).await;
+        let closed = net.close().await;
+        let _ = std::fs::remove_dir(&run_dir);
+        let baked = baked?;
+        closed.context("release the network")?;
+        Ok(baked)
+    }
 }
 
 /// Run folder and network name of a bake. Both contain the process id, so they never collide with
@@ -187,7 +214,7 @@ impl BakeNames {
 
 /// Removes the leftovers of killed bakes of this data folder: a machine that still runs, its disk
 /// and its network.
-async fn clear_killed(place: &OpenedDataFolder) -> Result<()> {
+pub async fn clear_killed(place: &OpenedDataFolder) -> Result<()> {
     let own = place.run_root();
     let (Some(folder), Some(name)) = (own.parent(), own.file_name()) else { return Ok(()) };
     let mark = format!("{}.bake-", name.to_string_lossy());

@@ -35,6 +35,7 @@ pub const RUN_FOLDER: &str = "/run/pandastack";
 const MARKS: [&str; 5] = ["volume", "volume.users", "lock", "control.db", "ledger.db"];
 
 /// An opened data folder.
+#[derive(Clone)]
 pub struct OpenedDataFolder {
     pub data_dir: PathBuf,
     /// Identifies this data folder among others on the same computer.

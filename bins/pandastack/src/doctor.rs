@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
+use pandastack_cli::{NameLookup, RESOLVER_FIX, SAMPLE_NAME, look_up};
 use pandastack_host::{OpenPath, open_paths};
 use pandastack_sys::private;
 use pandastack_vmm_qemu::choose_tier;
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 use crate::{
     bake::find_agent,
     data_folder::{DEFAULT_DATA_DIR, RUN_FOLDER, run_root_of, warn_of_tier},
+    find_program::find_program,
 };
 
 #[derive(Args)]
@@ -47,8 +49,9 @@ impl CheckResult {
 }
 
 impl DoctorArgs {
-    pub fn run(self) -> Result<ExitCode> {
-        let findings = look(&self.data_dir);
+    pub async fn run(self) -> Result<ExitCode> {
+        let mut findings = look(&self.data_dir);
+        findings.push(names(look_up(SAMPLE_NAME).await));
         let sound = findings.iter().all(|finding| finding.fine);
         if self.json {
             let rows: Vec<_> = findings.iter().map(CheckResult::json).collect();
@@ -145,6 +148,22 @@ fn private_data(data_dir: &Path) -> CheckResult {
     }
 }
 
+/// Checks whether programs of this computer can open links to sandboxes and databases. The server
+/// works without that, so it is only a warning.
+fn names(lookup: NameLookup) -> CheckResult {
+    let (found, warning) = match lookup {
+        NameLookup::Found => ("the resolver knows names below localhost", None),
+        NameLookup::Unknown => (
+            "the resolver does not know names below localhost",
+            Some(format!(
+                "browsers and curl open links to sandboxes, other programs of this computer do not; to change that, \
+                 run: {RESOLVER_FIX}"
+            )),
+        ),
+    };
+    CheckResult { what: "names", fine: true, found: found.to_owned(), fix: String::new(), warning }
+}
+
 fn data_folder(data_dir: &Path) -> CheckResult {
     let existing = data_dir.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     let free = nix::sys::statvfs::statvfs(existing).map_or(0, |stat| stat.blocks_available() * stat.fragment_size());
@@ -159,8 +178,14 @@ fn data_folder(data_dir: &Path) -> CheckResult {
     }
 }
 
-fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
-    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resolver_that_lacks_names_is_warned_of_with_the_next_step() {
+        let unknown = names(NameLookup::Unknown);
+        assert!(unknown.fine && unknown.warning.unwrap().ends_with("run: apt-get install libnss-myhostname"));
+        assert_eq!(names(NameLookup::Found).warning, None);
+    }
 }

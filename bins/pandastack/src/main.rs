@@ -9,6 +9,8 @@ mod audit;
 mod bake;
 #[cfg(feature = "server")]
 mod billing;
+#[cfg(feature = "server")]
+mod called;
 #[cfg(not(feature = "server"))]
 mod client_only;
 #[cfg(feature = "server")]
@@ -16,6 +18,8 @@ mod data_folder;
 mod docs;
 #[cfg(feature = "server")]
 mod doctor;
+#[cfg(feature = "server")]
+mod find_program;
 #[cfg(feature = "server")]
 mod key;
 #[cfg(feature = "server")]

@@ -1,6 +1,7 @@
 //! `pandastack up`: runs control, edge and host in one process, from start to clean stop.
 
 mod announce;
+mod bakes;
 mod dashboard;
 mod database_archive;
 mod databases;
@@ -21,7 +22,7 @@ use std::{io::Write as _, net::SocketAddr, path::PathBuf, process::ExitCode, syn
 use anyhow::{Context, Result};
 use clap::Args;
 use pandastack_control::{
-    AddressPolicy, Control, ControlPlace, DatabaseAddress, PostgresUrl, WebhookSettings, start_telemetry,
+    AddressPolicy, Control, ControlPlace, DatabaseAddress, PostgresUrl, TemplateBakes, WebhookSettings, start_telemetry,
 };
 use pandastack_door::{serve_tls, with_hsts};
 use pandastack_edge::Edge;
@@ -33,12 +34,15 @@ use pandastack_wire_fleet::{ControlPort, HostPort};
 
 use crate::{
     admin::take_staged,
+    bake::clear_killed,
     data_folder::{DEFAULT_DATA_DIR, OpenedDataFolder},
     mail::MailArgs,
     notify,
     stop::asked_to_stop,
     stripe,
 };
+use announce::StartNotes;
+use bakes::{BakeMachines, BakePlan};
 use database_archive::ArchiveGateway;
 use listener::{ApiListener, raise_descriptors};
 use log::{LogFormat, start_log};
@@ -70,6 +74,8 @@ pub struct UpArgs {
     /// Domain of public previews: PORT-SANDBOX.DOMAIN leads to that port
     #[arg(long, default_value = "localhost", env = "PANDASTACK_PREVIEW_SUFFIX", value_name = "DOMAIN")]
     preview_suffix: PreviewSuffix,
+    #[command(flatten)]
+    bakes: bakes::TemplateBakeArgs,
     #[command(flatten)]
     limits: limits::LimitArgs,
     /// Address of this server for people's browsers, such as https://pandastack.example.com. Links
@@ -104,6 +110,14 @@ pub struct UpArgs {
     bootstrap_key: Option<String>,
 }
 
+/// What a server needs to begin to serve.
+struct ServerStart<'a> {
+    doorway: ApiListener,
+    tier: &'a TierChoice,
+    spans: Option<SpanQueue>,
+    bakes: Option<BakePlan>,
+}
+
 impl UpArgs {
     pub async fn run(self) -> Result<ExitCode> {
         start_log(self.log_format);
@@ -114,8 +128,10 @@ impl UpArgs {
         }
         let telemetry = self.telemetry.settings()?;
         let tier = self.machines.choose_tier()?;
+        let bakes = self.bakes.plan()?;
         let place = OpenedDataFolder::open(&self.data_dir)?;
         let lock = place.lock()?;
+        clear_killed(&place).await.context("clean up after a killed bake")?;
         // Bind before anything starts: a port in use must not affect the machines of another
         // server.
         let doorway = self.open_door(descriptors, Some(&self.data_dir)).await?;
@@ -131,7 +147,8 @@ impl UpArgs {
         let gateway = Arc::new(ArchiveGateway::default());
         let host = self.machines.start_host(&place, driver, gateway.clone(), descriptors).await?;
         let host = Arc::new(host);
-        let served = self.serve(&place, (host.clone(), &gateway), &scope, doorway, &tier, spans).await;
+        let start = ServerStart { doorway, tier: &tier, spans, bakes };
+        let served = self.serve(&place, (host.clone(), &gateway), &scope, start).await;
         // Always runs, also if serving failed.
         let close = async {
             scope.close(CLOSE_DEADLINE).await;
@@ -157,10 +174,9 @@ impl UpArgs {
         place: &OpenedDataFolder,
         (host, gateway): (Arc<dyn HostPort>, &ArchiveGateway),
         scope: &Scope,
-        doorway: ApiListener,
-        tier: &TierChoice,
-        spans: Option<SpanQueue>,
+        start: ServerStart<'_>,
     ) -> Result<Control> {
+        let ServerStart { doorway, tier, spans, bakes } = start;
         let state = self.control_place(place).await?;
         let https = doorway.https.as_ref().map(|https| &https.set);
         let databases = self.databases.open(&place.data_dir, doorway.public_url.as_deref(), https).await?;
@@ -168,14 +184,28 @@ impl UpArgs {
         let control =
             control.with_database_addresses(databases.addresses.clone()).with_database_proxy(databases.reader());
         let control = self.database_archive.start(&place.data_dir, control, gateway, scope)?;
+        let board = TemplateBakes::default();
+        let control = control.with_bakes(board.clone());
+        let bakes = bakes.map(|plan| plan.announce(place, &board));
+        let names = self.look_up_names(&databases).await;
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         // Before it is announced: a signal would end a process that does not listen yet.
         let stop = asked_to_stop();
         let link = control.operator_link();
-        self.announce(place, (&key, link), &format!("{} ({})", tier.tier, tier.reason), (&doorway, &databases))?;
+        let started = StartNotes {
+            tier: format!("{} ({})", tier.tier, tier.reason),
+            doorway: &doorway,
+            databases: &databases,
+            baking: bakes.as_ref().map(BakePlan::names).unwrap_or_default(),
+            names,
+        };
+        self.announce(place, (&key, link), &started)?;
         databases.start(Arc::new(control.clone()), host.clone(), scope)?;
         self.start_serving(&control, host, scope, doorway)?;
         notify::ready(scope);
+        if let Some(plan) = bakes {
+            plan.start(place, BakeMachines { tier: tier.tier, jail: self.machines.jail() }, board, scope);
+        }
         stop.await;
         notify::stopping();
         tell("stopping; press Ctrl-C again to stop at once");

@@ -44,7 +44,7 @@ impl ServerCommand {
             ServerCommand::Template(template) => template.run(global).await,
             ServerCommand::Key(key) => key.run(global).await,
             ServerCommand::Admin(admin) => admin.run().await,
-            ServerCommand::Doctor(doctor) => doctor.run(),
+            ServerCommand::Doctor(doctor) => doctor.run().await,
         }
     }
 

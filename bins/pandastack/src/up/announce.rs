@@ -6,17 +6,44 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use pandastack_cli::{NameLookup, RESOLVER_FIX, SAMPLE_NAME, is_below_localhost, look_up};
 use pandastack_control::BootstrapKey;
 use pandastack_kit::Secret;
+use pandastack_model::TemplateName;
 
 use super::{
     UpArgs,
+    bakes::bake_line,
     dashboard::dashboard_lines,
     databases::DatabaseListener,
     first_key::{keep_first_key, key_line, write_config},
     listener::ApiListener,
 };
 use crate::data_folder::OpenedDataFolder;
+
+/// What the operator is told of a start.
+pub struct StartNotes<'a> {
+    pub tier: String,
+    pub doorway: &'a ApiListener,
+    pub databases: &'a DatabaseListener,
+    /// Templates that are baked in the background.
+    pub baking: Vec<&'a TemplateName>,
+    pub names: NameLookup,
+}
+
+/// What follows from a resolver that does not know the names of this server.
+const NAMES_UNKNOWN: &str = "this computer's resolver does not know those below localhost; browsers, curl and the lines \
+                             that `pandastack db url` prints work, for other programs run";
+
+/// The templates of the data folder, and those that are baked now.
+fn templates(place: &OpenedDataFolder, baking: &[&TemplateName]) -> String {
+    let known = place.layers.templates().into_iter().map(|(name, _)| name.to_string());
+    let all: Vec<String> = known.chain(baking.iter().map(|name| format!("{name} (being baked)"))).collect();
+    if all.is_empty() {
+        return format!("none; bake one with: {}", bake_line("mini", place));
+    }
+    all.join(", ")
+}
 
 impl UpArgs {
     /// Writes the clients' configuration and returns its path, unless `--no-config` is set.
@@ -32,13 +59,23 @@ impl UpArgs {
         write_config(Path::new(&home), url, key).map(Some)
     }
 
+    /// Asks the resolver of this computer for a name below `localhost`, if this server has any.
+    pub(super) async fn look_up_names(&self, databases: &DatabaseListener) -> NameLookup {
+        let previews = format!(".{}", self.preview_suffix);
+        if [previews.as_str(), &databases.addresses.suffix].into_iter().any(is_below_localhost) {
+            look_up(SAMPLE_NAME).await
+        } else {
+            NameLookup::Found
+        }
+    }
+
     pub(super) fn announce(
         &self,
         place: &OpenedDataFolder,
         (key, link): (&BootstrapKey, Option<Secret<String>>),
-        tier: &str,
-        (doorway, databases): (&ApiListener, &DatabaseListener),
+        notes: &StartNotes<'_>,
     ) -> Result<()> {
+        let StartNotes { tier, doorway, databases, baking, names } = notes;
         let address = doorway.listener.local_addr()?;
         let url = doorway.url()?;
         let mut out = std::io::stdout().lock();
@@ -50,21 +87,16 @@ impl UpArgs {
             writeln!(out, "  https      {}", https.summary())?;
         }
         writeln!(out, "  databases  {}", databases.summary())?;
+        if *names == NameLookup::Unknown {
+            writeln!(out, "  names      {NAMES_UNKNOWN}: {RESOLVER_FIX}")?;
+        }
         writeln!(out, "  data       {}", place.data_dir.display())?;
         let (connections, descriptors) = (doorway.settings.connections_max, doorway.descriptors);
         writeln!(out, "  limits     {connections} connections at once, of {descriptors} open files")?;
         if let Ok(Some(telemetry)) = self.telemetry.settings() {
             writeln!(out, "  spans      {}", telemetry.address())?;
         }
-        let templates: Vec<String> = place.layers.templates().iter().map(|(name, _)| name.to_string()).collect();
-        match templates.is_empty() {
-            true => writeln!(
-                out,
-                "  templates  none; bake one with: pandastack template bake base --data-dir {}",
-                place.data_dir.display()
-            ),
-            false => writeln!(out, "  templates  {}", templates.join(", ")),
-        }?;
+        writeln!(out, "  templates  {}", templates(place, baking))?;
         let config = match self.write_config(&url, key) {
             Ok(config) => config,
             // The key is known only now. If the clients cannot get it, it is stored for the

@@ -22,6 +22,7 @@ use pandastack_wire_fleet::{ControlPort, HostPort};
 use tokio::net::TcpListener;
 
 use super::tell;
+use crate::called::{called, quoted};
 
 /// Folder of the local certificate authority, in the data folder.
 const AUTHORITY_FOLDER: &str = "database-ca";
@@ -114,10 +115,11 @@ impl DatabaseListener {
     pub fn summary(&self) -> String {
         let DatabaseAddresses { suffix, port, .. } = &self.addresses;
         let trust = self.authority.as_ref().map(|file| {
-            let file = file.display();
-            format!("; with this server's own authority: psql \"URL?sslmode=verify-full&sslrootcert={file}\"")
+            let file = quoted(&file.display().to_string());
+            format!("PGSSLMODE=verify-full PGSSLROOTCERT={file} ")
         });
-        format!("ID{suffix}:{port}{}", trust.unwrap_or_default())
+        // The URL is asked for, so that it has what the resolver of the client's computer lacks.
+        format!("ID{suffix}:{port}; open one with: {}psql \"$({} db url)\"", trust.unwrap_or_default(), called())
     }
 
     /// Returns a reader of the proxy's counters, for the metrics.

@@ -139,6 +139,11 @@ impl MachineArgs {
         Ok(host)
     }
 
+    /// Isolation of machine processes.
+    pub fn jail(&self) -> Jail {
+        self.jail
+    }
+
     pub fn shutdown_mode(&self) -> ShutdownMode {
         match self.on_stop {
             OnStop::Sleep => ShutdownMode::Sleep,
