@@ -3,6 +3,7 @@
 SHELL := /bin/bash
 CARGO_TARGET_DIR ?= $(HOME)/.cache/pandastack/target
 PANDASTACK_DATA_DIR ?= $(HOME)/.cache/pandastack/data
+PREFIX ?= /usr/local
 export CARGO_TARGET_DIR PANDASTACK_DATA_DIR
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
 
@@ -12,7 +13,7 @@ BUILT = $(CARGO_TARGET_DIR)/$(PROFILE)
 DEBUG := $(CARGO_TARGET_DIR)/debug
 GUEST_TARGET := x86_64-unknown-linux-gnu
 
-.PHONY: help setup build dashboard client dist mini demo test test-build test-deep check bench
+.PHONY: help setup build install dashboard client dist mini demo test test-build test-deep check bench
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -25,6 +26,12 @@ setup: ## Install what is missing on this machine (needs root if anything is)
 build: dashboard ## Build pandastack with its dashboard, and the guest agent
 	@scripts/build $(PROFILE)
 	@ls -lh $(BUILT)/pandastack $(BUILT)/pandastack-guestd | awk '{print "build: " $$9 " " $$5}'
+
+# A shell finds the program there, and the program finds the agent.
+install: build ## Build, and put pandastack into PREFIX/bin (/usr/local/bin), so that every shell finds it
+	@install -D -m 755 $(BUILT)/pandastack $(PREFIX)/bin/pandastack
+	@install -D -m 755 $(BUILT)/pandastack-guestd $(PREFIX)/lib/pandastack/pandastack-guestd
+	@echo "install: $(PREFIX)/bin/pandastack"
 
 # The pages that the server embeds.
 dashboard: setup
