@@ -152,7 +152,7 @@ async fn booting(bake: &Child) -> PathBuf {
     wait_for("the machine of a bake", PATIENCE, machine).await
 }
 
-fn folder_of(process: u32) -> Option<PathBuf> {
+pub fn folder_of(process: u32) -> Option<PathBuf> {
     let folders = std::fs::read_dir("/run/pandastack").into_iter().flatten().flatten().map(|entry| entry.path());
     folders.into_iter().find(|folder| folder.to_string_lossy().ends_with(&format!(".bake-{process}")))
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     DatabaseBed,
     backups::text,
-    own::{CommandLine, PROGRAM_MAX, call_over_http, sdk_programs, succeed_together, told},
+    own::{CommandLine, PROGRAM_MAX, bare_url, call_over_http, sdk_programs, succeed_together, told},
     path,
 };
 
@@ -78,7 +78,7 @@ fn credentials_are_replaced(bed: &DatabaseBed, cli: &CommandLine<'_>, source: &V
     }
     assert!(bed.refusal(source, "SELECT 1").contains("authentication failed"));
     assert_eq!(bed.answer(&renewed, COUNT), "3|3");
-    assert_eq!(cli.says(&["db", "url", "ledger"], "").trim(), text(&renewed, "connection_url"));
+    assert_eq!(bare_url(&cli.says(&["db", "url", "ledger"], "")), text(&renewed, "connection_url"));
     assert_eq!(rows(cli, "ledger", COUNT), json!([[3, 3]]), "the new token is used");
 }
 
