@@ -21,10 +21,7 @@ use hyper::{
     server::conn::http1,
     service::{Service, service_fn},
 };
-use hyper_util::{
-    rt::TokioIo,
-    service::TowerToHyperService,
-};
+use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use pandastack_kit::Scope;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
