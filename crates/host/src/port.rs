@@ -11,8 +11,8 @@ use pandastack_sys::usage;
 use pandastack_wire_fleet::{
     AuditReport, BootParams, ByteStream, CellParams, CellStream, CodeSessionView, ConsoleRange, EnsureParams,
     ExecParams, ExecSession, FileBody, FileEntry, ForkOutcome, ForkParams, GuestStream, HostEvent, HostPort,
-    HostStatus, IdlePolicy, LayerView, ListeningPort, MachineUsage, Presence, SandboxView, SealParams, TemplateView,
-    UsageCursor, UsagePage, UseKind, VolumeView, WriteParams,
+    HostStatus, IdlePolicy, LayerView, ListeningPort, MachineUsage, Presence, RecordedSandbox, SandboxView, SealParams,
+    TemplateView, UsageCursor, UsagePage, UseKind, VolumeView, WriteParams,
 };
 use tokio::sync::{broadcast, oneshot};
 
@@ -135,6 +135,10 @@ impl HostPort for Host {
     async fn observe_all(&self) -> Vec<SandboxView> {
         let sandboxes = self.sandboxes.lock().expect("no holder panics");
         sandboxes.values().map(|entry| entry.condition.borrow().seen()).collect()
+    }
+
+    async fn recorded(&self) -> Result<Vec<RecordedSandbox>, Fault> {
+        Ok(self.context.ledger.recorded().await?)
     }
 
     async fn status(&self) -> HostStatus {

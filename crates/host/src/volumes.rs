@@ -11,7 +11,7 @@ use std::{
     collections::HashSet,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use pandastack_kit::{Scope, ScopeError};
@@ -112,7 +112,7 @@ impl HostVolumes {
             store.make(volume, size)
         };
         let size = self.on_store("create a volume", make).await?;
-        Ok(VolumeView { volume, size, users: self.users(volume).await? })
+        Ok(VolumeView { volume, size, created_ns: self.made_ns(volume), users: self.users(volume).await? })
     }
 
     /// Makes a volume with the content of an image.
@@ -151,7 +151,7 @@ impl HostVolumes {
                 }
             }
         }
-        Ok((VolumeView { volume, size, users }, growth))
+        Ok((VolumeView { volume, size, created_ns: self.made_ns(volume), users }, growth))
     }
 
     /// Removes a volume and its data. Refused while a sandbox uses it. An unknown volume is no
@@ -174,7 +174,13 @@ impl HostVolumes {
         let uses = self.ledger.volume_users().await?;
         let users =
             |volume| uses.iter().filter(|(_, used)| used.volume == volume).map(|(sandbox, _)| *sandbox).collect();
-        Ok(volumes.into_iter().map(|(volume, size)| VolumeView { volume, size, users: users(volume) }).collect())
+        let view = |(volume, size)| VolumeView { volume, size, created_ns: self.made_ns(volume), users: users(volume) };
+        Ok(volumes.into_iter().map(view).collect())
+    }
+
+    fn made_ns(&self, volume: VolumeId) -> Option<u64> {
+        let since = self.store.made_at(volume)?.duration_since(UNIX_EPOCH).ok()?;
+        u64::try_from(since.as_nanos()).ok()
     }
 
     /// Returns the size of a volume.

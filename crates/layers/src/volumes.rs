@@ -14,6 +14,7 @@ use std::{
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::Command,
+    time::SystemTime,
 };
 
 use pandastack_model::{ByteSize, VolumeId};
@@ -150,6 +151,11 @@ impl VolumeStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(VolumeStoreError::Missing { volume }),
             Err(cause) => Err(VolumeStoreError::Io { action: "read a volume's size", cause }),
         }
+    }
+
+    /// Returns when a volume was made, if the file system knows.
+    pub fn made_at(&self, volume: VolumeId) -> Option<SystemTime> {
+        fs::metadata(self.file(volume)).and_then(|meta| meta.created()).ok()
     }
 
     /// Grows a volume's file, durably. A guest extends the file system in it. Idempotent.

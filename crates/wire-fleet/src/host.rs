@@ -113,11 +113,21 @@ pub struct BootParams {
     pub defaults: ExecDefaults,
 }
 
+/// What was asked for a sandbox, as its host has recorded it, with every later change.
+#[derive(Clone, Debug)]
+pub struct RecordedSandbox {
+    pub ask: EnsureParams,
+    /// Time of the oldest fact about its machines that the host still has.
+    pub since_ns: Option<u64>,
+}
+
 /// A durable disk as its host knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeView {
     pub volume: VolumeId,
     pub size: ByteSize,
+    /// When its disk was made, if the file system knows.
+    pub created_ns: Option<u64>,
     /// The sandboxes that use it now, asleep ones included.
     pub users: Vec<SandboxId>,
 }
@@ -437,6 +447,9 @@ pub trait HostPort: ProcessPort + TreePort {
 
     /// Lists every sandbox on this host.
     async fn observe_all(&self) -> Vec<SandboxView>;
+
+    /// Lists what was asked for every sandbox on this host, failed ones included.
+    async fn recorded(&self) -> Result<Vec<RecordedSandbox>, Fault>;
 
     async fn status(&self) -> HostStatus;
 

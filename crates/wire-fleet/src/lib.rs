@@ -22,8 +22,8 @@ pub use gateway::{GATEWAY_PORT, GatewayService};
 pub use host::{
     AuditReport, BootParams, ByteStream, ChangeCause, ConsoleRange, EnsureParams, ExecControl, ExecEvent, ExecParams,
     ExecSession, FileBody, FileEntry, FileKind, ForkOutcome, ForkParams, GuestBytes, GuestStream, HostEvent, HostPort,
-    HostStatus, IdlePolicy, LayerHold, LayerView, ListeningPort, MachineUsage, Presence, Program, RemovedBy,
-    SandboxView, SealParams, TemplateView, UseKind, VolumeView, WriteParams,
+    HostStatus, IdlePolicy, LayerHold, LayerView, ListeningPort, MachineUsage, Presence, Program, RecordedSandbox,
+    RemovedBy, SandboxView, SealParams, TemplateView, UseKind, VolumeView, WriteParams,
 };
 pub use key::{CallerKey, WeakCallerKey};
 pub use no_host::NoHost;

@@ -13,9 +13,9 @@ use crate::{
     AttachParams, AuditReport, BootParams, ByteStream, CellParams, CellStream, CodeSessionView, ConsoleRange,
     EnsureParams, ExecParams, ExecSession, ExistingTarget, FileBody, FileChangeStream, FileEntry, ForkOutcome,
     ForkParams, GuestStream, HostEvent, HostPort, HostStatus, IdlePolicy, LayerView, ListeningPort, MachineUsage,
-    PathScope, Presence, ProcessNumber, ProcessOutputStream, ProcessPort, ProcessView, SandboxView, SealParams,
-    SpawnParams, StdinAfterWrite, TemplateView, TreePort, UnpackSummary, UsageCursor, UsagePage, UseKind, VolumeView,
-    WalkParams, WalkResult, WriteParams,
+    PathScope, Presence, ProcessNumber, ProcessOutputStream, ProcessPort, ProcessView, RecordedSandbox, SandboxView,
+    SealParams, SpawnParams, StdinAfterWrite, TemplateView, TreePort, UnpackSummary, UsageCursor, UsagePage, UseKind,
+    VolumeView, WalkParams, WalkResult, WriteParams,
 };
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -192,6 +192,10 @@ impl HostPort for NoHost {
 
     async fn observe_all(&self) -> Vec<SandboxView> {
         Vec::new()
+    }
+
+    async fn recorded(&self) -> Result<Vec<RecordedSandbox>, Fault> {
+        none()
     }
 
     async fn status(&self) -> HostStatus {

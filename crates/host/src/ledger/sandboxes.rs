@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pandastack_model::{
     Egress, LayerId, Owner, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, VolumeAccess, VolumeMount,
 };
+use pandastack_wire_fleet::{EnsureParams, RecordedSandbox};
 use serde::{Deserialize, Serialize};
 use sqlx::{Row, sqlite::SqliteRow};
 
@@ -150,6 +151,20 @@ impl Ledger {
             .await
             .map_err(sql("list sandboxes"))?;
         rows.iter().map(read).collect()
+    }
+
+    /// Lists what was asked for every sandbox.
+    pub async fn recorded(&self) -> Result<Vec<RecordedSandbox>, LedgerError> {
+        let since = "SELECT *, (SELECT min(at_ns) FROM usage_facts WHERE sandbox = sandboxes.id) AS since_ns
+                     FROM sandboxes ORDER BY id";
+        let rows = sqlx::query(since).fetch_all(&self.pool).await.map_err(sql("list recorded sandboxes"))?;
+        let one = |row: &SqliteRow| {
+            let SandboxRow { id, generation, spec, record: _ } = read(row)?;
+            let since_ns: Option<i64> = row.try_get("since_ns").map_err(sql("read recorded sandboxes"))?;
+            let ask = EnsureParams { id, generation, spec };
+            Ok(RecordedSandbox { ask, since_ns: since_ns.and_then(|ns| u64::try_from(ns).ok()) })
+        };
+        rows.iter().map(one).collect()
     }
 }
 

@@ -30,9 +30,15 @@ async fn users(bed: &FakeBed, volume: VolumeId) -> Vec<SandboxId> {
     volumes.into_iter().find(|view| view.volume == volume).expect("the volume is here").users
 }
 
+/// The volumes of the host with their sizes and users.
+async fn present(bed: &FakeBed) -> Vec<(VolumeId, ByteSize, Vec<SandboxId>)> {
+    let volumes = bed.host.volumes().await.unwrap();
+    volumes.into_iter().map(|VolumeView { volume, size, created_ns: _, users }| (volume, size, users)).collect()
+}
+
 /// All claims are gone with their sandbox. The volume stays.
 async fn is_free(bed: &FakeBed, volume: VolumeId) {
-    assert_eq!(bed.host.volumes().await.unwrap(), [VolumeView { volume, size: SIZE, users: Vec::new() }]);
+    assert_eq!(present(bed).await, [(volume, SIZE, Vec::new())]);
 }
 
 fn refused(outcome: Result<pandastack_wire_fleet::SandboxView, Fault>) -> (FaultKind, &'static str) {
@@ -532,11 +538,7 @@ async fn whichever_step_of_a_fork_fails_no_clone_is_left_and_the_parent_goes_on(
                 bed.driver.faults().plan(FaultedCalls::Nth(step, 1), trouble);
                 let clone = vec![mount(VolumeId::random(), "/data", VolumeAccess::ReadWrite)];
                 fork(bed, parent, clone).await.unwrap_err();
-                assert_eq!(
-                    bed.host.volumes().await.unwrap(),
-                    [VolumeView { volume: own, size: SIZE, users: vec![parent] }],
-                    "{step:?} {trouble:?}"
-                );
+                assert_eq!(present(bed).await, [(own, SIZE, vec![parent])], "{step:?} {trouble:?}");
                 assert_eq!(bed.run(parent, "echo here").await.unwrap().0, "here\n");
             }
         }

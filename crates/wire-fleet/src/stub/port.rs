@@ -11,8 +11,8 @@ use super::StubHost;
 use crate::{
     AuditReport, BootParams, ByteStream, CellParams, CellStream, CodeSessionView, ConsoleRange, EnsureParams,
     ExecParams, ExecSession, FileBody, FileEntry, ForkOutcome, ForkParams, GuestStream, HostEvent, HostPort,
-    HostStatus, IdlePolicy, LayerView, ListeningPort, MachineUsage, Presence, SandboxView, SealParams, TemplateView,
-    UsageCursor, UsagePage, UseKind, VolumeView, WriteParams,
+    HostStatus, IdlePolicy, LayerView, ListeningPort, MachineUsage, Presence, RecordedSandbox, SandboxView, SealParams,
+    TemplateView, UsageCursor, UsagePage, UseKind, VolumeView, WriteParams,
 };
 
 #[async_trait]
@@ -125,6 +125,11 @@ impl HostPort for StubHost {
 
     async fn observe_all(&self) -> Vec<SandboxView> {
         self.sandboxes.lock().unwrap().values().cloned().collect()
+    }
+
+    async fn recorded(&self) -> Result<Vec<RecordedSandbox>, Fault> {
+        self.check("recorded")?;
+        Ok(self.recorded_now())
     }
 
     async fn status(&self) -> HostStatus {

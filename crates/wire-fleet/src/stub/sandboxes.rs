@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use pandastack_model::{
-    ByteSize, Fault, FaultKind, HostAction, SandboxId, SandboxOrigin, SandboxRequest, SandboxState, Tier, VolumeAccess,
-    state::step,
+    ByteSize, Fault, FaultKind, HostAction, SandboxId, SandboxOrigin, SandboxRequest, SandboxSpec, SandboxState, Tier,
+    VolumeAccess, state::step,
 };
 
 use super::StubHost;
 use crate::{
-    EnsureParams, ForkOutcome, ForkParams, HostEvent, LayerHold, LayerView, MachineFact, MachineUsage, SandboxView,
-    SealParams, UsageCursor, UsagePage, UseKind,
+    EnsureParams, ForkOutcome, ForkParams, HostEvent, IdlePolicy, LayerHold, LayerView, MachineFact, MachineUsage,
+    RecordedSandbox, SandboxView, SealParams, UsageCursor, UsagePage, UseKind,
 };
 
 /// Name of the stub's ledger.
@@ -44,6 +44,21 @@ impl StubHost {
     /// Returns the number of sandboxes.
     pub fn count(&self) -> usize {
         self.sandboxes.lock().unwrap().len()
+    }
+
+    /// Lists what was asked for the sandboxes. One without a request has default settings.
+    pub(super) fn recorded_now(&self) -> Vec<RecordedSandbox> {
+        let (sandboxes, ensured) = (self.sandboxes.lock().unwrap(), self.ensured.lock().unwrap());
+        let lifecycles = self.lifecycles.lock().unwrap();
+        let recorded = |id: &SandboxId| {
+            let plain = || EnsureParams { id: *id, generation: 1, spec: SandboxSpec::of("mini".parse().unwrap()) };
+            let mut ask = ensured.get(id).cloned().unwrap_or_else(plain);
+            if let Some(IdlePolicy { ttl_seconds, persistent }) = lifecycles.get(id) {
+                (ask.spec.ttl_seconds, ask.spec.persistent) = (*ttl_seconds, *persistent);
+            }
+            RecordedSandbox { ask, since_ns: None }
+        };
+        sandboxes.keys().map(recorded).collect()
     }
 
     /// Returns the state of a sandbox.

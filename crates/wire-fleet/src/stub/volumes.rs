@@ -17,7 +17,8 @@ impl StubHost {
 
     pub(super) fn volume_view(&self, volume: VolumeId) -> VolumeView {
         let users = self.volume_users(volume).into_iter().map(|(id, _)| id).collect::<BTreeSet<_>>();
-        VolumeView { volume, size: self.volumes.lock().unwrap()[&volume], users: users.into_iter().collect() }
+        let size = self.volumes.lock().unwrap()[&volume];
+        VolumeView { volume, size, created_ns: None, users: users.into_iter().collect() }
     }
 
     pub(super) fn remove_volume_now(&self, volume: VolumeId) -> Result<(), Fault> {
