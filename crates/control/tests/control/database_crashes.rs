@@ -466,7 +466,7 @@ async fn a_clone_that_was_being_filled_is_filled_again() {
         assert_eq!(clone["cloned_from"], source["id"]);
         assert_ne!(clone["password"], source["password"]);
         assert_eq!(server.shown(&source).await["connection_url"], source["connection_url"]);
-        assert_eq!(server.counts().await, (2, 2, 2));
+        server.comes_to((2, 2, 2)).await;
         server.is_settled(&clone).await;
         server.is_settled(&source).await;
     }
