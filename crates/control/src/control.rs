@@ -23,8 +23,8 @@ use tokio::sync::mpsc;
 
 use crate::{
     app::{
-        CredentialCache, OpenLinks, PreviewSigner, Promotions, ReconcileRequest, RunningDrills, ServerStarts,
-        TermLocks, host_name, take_host_lease, taken_over,
+        CredentialCache, OpenLinks, OrphanRetries, PreviewSigner, Promotions, ReconcileRequest, RunningDrills,
+        ServerStarts, TermLocks, host_name, take_host_lease, taken_over,
     },
     bakes::TemplateBakes,
     boots::BootHistory,
@@ -109,6 +109,8 @@ pub(crate) struct RequestLocks {
     pub(crate) held: HeldWorkspaces,
     /// Other servers that seem to have ended.
     pub(crate) ended: Arc<EndedServers>,
+    /// Taken while what was put aside is looked after.
+    pub(crate) orphans: Arc<tokio::sync::Mutex<OrphanRetries>>,
 }
 
 /// Builds of templates, and the images that they fetch.
@@ -202,6 +204,8 @@ pub enum OpenError {
     SecondHost { seconds: u64 },
     #[error("compare the database with the host")]
     Compare(#[source] StoreError),
+    #[error("settle the restore of the database, before anything on the host is changed")]
+    Restore(#[source] Fault),
 }
 
 impl Control {
@@ -242,6 +246,7 @@ impl Control {
                 starts: StartTurns::new(STARTS_AT_ONCE),
                 held: HeldWorkspaces::default(),
                 ended: Arc::default(),
+                orphans: Arc::default(),
             },
             archive: Arc::default(),
             drills: RunningDrills::default(),
@@ -273,7 +278,7 @@ impl Control {
         };
         control.begin_lease().await.map_err(OpenError::Database)?;
         if control.host.is_here() {
-            control.follow_host(unreconciled).await.map_err(OpenError::Compare)?;
+            control.follow_host(unreconciled).await?;
         }
         loops::prune(&control).await;
         control.scope.start("audit trail", loops::write_trail(control.clone(), unwritten));
@@ -294,12 +299,14 @@ impl Control {
     }
 
     /// Reconciles the rows with the host, and starts to follow its events.
-    async fn follow_host(&self, unreconciled: mpsc::Receiver<ReconcileRequest>) -> Result<(), StoreError> {
+    async fn follow_host(&self, unreconciled: mpsc::Receiver<ReconcileRequest>) -> Result<(), OpenError> {
         self.scope.start("host lease", loops::hold_host(self.clone()));
         // Subscribe before the comparison, so that no event is lost between the two.
         let events = self.host.events();
-        loops::compare(self).await?;
-        loops::finish(self).await?;
+        let restored = self.settle_restore().await.map_err(OpenError::Restore)?;
+        loops::compare(self, restored.as_ref()).await.map_err(OpenError::Compare)?;
+        loops::finish(self).await.map_err(OpenError::Compare)?;
+        self.scope.start("what was put aside", loops::look_after_orphans(self.clone()));
         let listener = self.clone();
         self.scope.start("host events", async move { loops::listen(listener, events, unreconciled).await });
         Ok(())

@@ -25,8 +25,9 @@ mod turns;
 mod workspace_events;
 
 pub use app::{
-    Accounts, AuditChains, BootstrapError, BootstrapKey, DeadMeterEvents, NewKey, OfflineKeyError, RequeueReport,
-    UserAccount, UserAccountError, WorkspacePlan, WorkspacePlanError, WorkspacePlans, usage_fact,
+    Accounts, AuditChains, BootstrapError, BootstrapKey, DeadMeterEvents, NewKey, OfflineKeyError, OrphanCounts,
+    OrphanFault, OrphanView, Orphans, RequeueReport, UserAccount, UserAccountError, WorkspacePlan, WorkspacePlanError,
+    WorkspacePlans, mark_restored, usage_fact,
 };
 pub use bakes::{PendingTemplate, TemplateBakes};
 pub use build::ImageSettings;

@@ -29,6 +29,13 @@ const _: () = assert!(CREATE_MAX.as_secs() < 30, "a create must end before its c
 /// How long a repeated DELETE of the same id still succeeds.
 pub const DELETED_REMEMBERED: Duration = Duration::from_secs(600);
 
+/// How long what the host has and the database never knew is kept.
+pub const ORPHAN_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How often the server looks for requests of the operator about it, and after which time it tries
+/// again what it could not do.
+pub const ORPHANS_EVERY: Duration = Duration::from_secs(1);
+pub const ORPHAN_RETRY: Duration = Duration::from_secs(60);
+
 /// Authenticated keys in the cache, and their maximum age.
 pub const KEY_CACHE_ENTRIES_MAX: usize = 4096;
 pub const KEY_CACHE_MAX_AGE: Duration = Duration::from_secs(30);

@@ -280,7 +280,7 @@ impl Control {
         Ok(self.store.forget_volume(id, self.clock.now_ns()).await?)
     }
 
-    async fn seen_volumes(&self) -> Result<HashMap<VolumeId, VolumeView>, Fault> {
+    pub(super) async fn seen_volumes(&self) -> Result<HashMap<VolumeId, VolumeView>, Fault> {
         Ok(self.host.volumes().await?.into_iter().map(|view| (view.volume, view)).collect())
     }
 }

@@ -11,24 +11,23 @@ use super::{
     lease::renew_host,
     listen::{delete_sandbox, write_state},
 };
-use crate::{Control, store::StoreError};
+use crate::{
+    Control,
+    store::{RestoreMark, StoreError},
+};
 
 const GONE: &str = "the sandbox's machine no longer exists on the host";
 
 /// Records in every row the state that the host reports. An interrupted create or fork is forgotten
-/// if the host does not have the sandbox. An interrupted delete is finished.
-pub async fn compare(control: &Control) -> Result<(), StoreError> {
+/// if the host does not have the sandbox. An interrupted delete is finished. What the database never
+/// knew is put aside.
+pub async fn compare(control: &Control, restored: Option<&RestoreMark>) -> Result<(), StoreError> {
     let mut seen = seen(control).await;
     let rows = control.store.all_states().await?;
     let known: HashSet<SandboxId> = rows.iter().map(|(id, _)| *id).collect();
-    // A row is written before its sandbox is made. So the row of this sandbox was deleted, but the
-    // host did not learn of it. No caller can use the sandbox.
-    for (id, _) in seen.extract_if(|id, _| !known.contains(id)) {
-        match control.host.remove(id).await {
-            Ok(()) => tracing::info!(sandbox = %id, "removed a sandbox that is not in the database"),
-            Err(fault) => tracing::warn!(sandbox = %id, %fault, "could not remove a sandbox without a row"),
-        }
-    }
+    let mut unknown: Vec<SandboxView> = seen.extract_if(|id, _| !known.contains(id)).map(|(_, view)| view).collect();
+    unknown.sort_by_key(|view| view.id);
+    control.put_unknown_aside(unknown, restored).await?;
     for (id, state) in rows {
         match (state, seen.get(&id)) {
             (SandboxState::Failed { .. }, None) => {}

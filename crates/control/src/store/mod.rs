@@ -14,9 +14,11 @@ mod lineage;
 mod logins;
 mod meter_events;
 mod orgs;
+mod orphans;
 mod outbox;
 mod ports;
 mod quotas;
+mod restores;
 mod revocations;
 mod sandboxes;
 mod schema;
@@ -48,6 +50,7 @@ pub use lineage::FamilyMember;
 pub use logins::{LoginCode, OidcLogin};
 pub use meter_events::{ClaimParams, DeadFilter, DeadMeterEvent, MeterQueue};
 pub use orgs::{MemberChange, MemberChanged, MemberRow, NewOrg, OrgAdded, OrgRow};
+pub use orphans::{AdoptedRows, OrphanEntered, OrphanFacts, OrphanId, OrphanRow};
 use pandastack_database::{
     Database, DatabaseAddress, DatabaseError, MigrateError, PoolSettings, Transaction, WriteLock,
 };
@@ -56,6 +59,7 @@ use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::WorkspaceId;
 pub use ports::{PortAdded, SIGNING_KEY_BYTES};
 pub use quotas::{StoredPlan, WorkspaceTerms};
+pub use restores::RestoreMark;
 pub use revocations::Revoked;
 pub use sandboxes::{PlannedSandbox, SandboxesAdded};
 pub use schema::SCHEMA;

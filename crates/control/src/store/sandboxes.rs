@@ -228,7 +228,7 @@ impl Store {
 }
 
 /// Names every field, so that a new field does not compile until it is stored or ignored here.
-fn insert(intent: &Intent) -> Query<'static> {
+pub(super) fn insert(intent: &Intent) -> Query<'static> {
     let volumes = volumes_to_sql(intent);
     let Intent { id, workspace, generation, created_at_ns, spec, volume_names: _, from_snapshot, lineage, .. } = intent;
     let Intent { size, state, observed, .. } = intent;

@@ -25,5 +25,6 @@ pub const SCHEMA: Schema = Schema {
         include_str!("0018_database_life.sql"),
         include_str!("0019_database_safety.sql"),
         include_str!("0020_usage_of_copies.sql"),
+        include_str!("0021_orphans.sql"),
     ],
 };

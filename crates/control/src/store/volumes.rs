@@ -242,6 +242,28 @@ pub(super) async fn add_copy(tx: &mut Transaction, caller: &Caller, copy: &Volum
     Ok(true)
 }
 
+/// Records a volume that the host has already. Returns false if the name is in use.
+pub(super) async fn add_present(
+    tx: &mut Transaction,
+    caller: &Caller,
+    volume: &VolumeRow,
+    now_ns: u64,
+) -> Result<bool, StoreError> {
+    if !insert(tx, volume).await? {
+        return Ok(false);
+    }
+    query("UPDATE volume SET status = 'ready' WHERE id = ?")
+        .bind(volume.id.to_string())
+        .execute(&mut *tx)
+        .await
+        .map_err(failed("show a volume that the host has"))?;
+    // Its past belongs to nobody.
+    let counted = VolumeRow { created_at_ns: now_ns, ..volume.clone() };
+    add_subject(tx, caller, UsageSubject::Volume(&counted)).await?;
+    note_volume_size(tx, volume.id, volume.size, now_ns).await?;
+    Ok(true)
+}
+
 /// Makes volumes independent of the sandboxes that they were copied for, in the transaction that
 /// shows another sandbox with them. They are no longer deleted with the first.
 pub(super) async fn disown_shared(tx: &mut Transaction, sandbox: SandboxId) -> Result<(), StoreError> {
@@ -357,7 +379,7 @@ impl Store {
     }
 }
 
-fn read(row: &DatabaseRow) -> Result<VolumeRow, StoreError> {
+pub(super) fn read(row: &DatabaseRow) -> Result<VolumeRow, StoreError> {
     let id: String = column(row, "id")?;
     let sandbox: Option<String> = column(row, "sandbox_id")?;
     let sandbox = sandbox.map(|sandbox| sandbox.parse()).transpose();

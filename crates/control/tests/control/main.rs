@@ -31,6 +31,7 @@ mod migrations;
 mod once;
 mod open;
 mod orgs;
+mod orphans;
 mod people;
 mod ports;
 mod previews;

@@ -49,6 +49,8 @@ mod once;
 mod open;
 #[path = "../control/orgs.rs"]
 mod orgs;
+#[path = "../control/orphans.rs"]
+mod orphans;
 #[path = "../control/people.rs"]
 mod people;
 #[path = "../control/ports.rs"]

@@ -13,6 +13,7 @@ mod death;
 mod fork;
 mod gateway;
 mod link;
+mod orphans;
 mod panics;
 mod past_return;
 mod ports;

@@ -44,6 +44,14 @@ struct CheckedDatabase {
 
 const CUT_OFF: &str = "the server stopped during the drill";
 
+impl ManagedDatabaseRow {
+    /// Returns the volume of a drill that was in progress when the row was written.
+    pub(in crate::app) fn scratch_volume(&self) -> Option<VolumeId> {
+        let stored: StoredDrill = serde_json::from_str(self.drill.as_deref()?).ok()?;
+        stored.scratch_volume?.parse().ok()
+    }
+}
+
 impl Control {
     /// Returns the archive of databases, if there is one.
     pub(crate) fn archive(&self) -> Option<Archive> {
@@ -132,7 +140,7 @@ impl Control {
 
     /// Removes the backups of a deleted database, but not while something is restored from them,
     /// and not while the server has no archive: they may be in the one that it gets.
-    pub(super) async fn remove_forgotten_archive(&self, id: SandboxId) -> Result<(), Fault> {
+    pub(in crate::app) async fn remove_forgotten_archive(&self, id: SandboxId) -> Result<(), Fault> {
         if self.archive().is_some() && !self.is_restored_from(id).await? {
             self.drop_archive(id).await?;
             self.store.archive_is_removed(id).await?;

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Metadata of the sandbox of a database.
-pub(super) const LABEL_KEY: &str = "db.label";
+pub(in crate::app) const LABEL_KEY: &str = "db.label";
 
 const CUT_OFF: &str = "the server stopped while the database was made";
 
@@ -195,6 +195,15 @@ impl Control {
             }
         }
         Ok(())
+    }
+
+    /// Gives a database credentials that it has none of in its row, whatever its machine has. One
+    /// that is dead gets another machine first.
+    pub(in crate::app) async fn give_login(&self, row: &ManagedDatabaseRow) -> Result<(), Fault> {
+        if let Some(SandboxState::Failed { .. }) = self.store.any_state(row.id).await? {
+            self.restart_on_volume(row).await?;
+        }
+        self.renew_login(row.id, LoginCheck::None).await
     }
 
     /// Removes the old volume that a restore left because it was cut off at its very end.

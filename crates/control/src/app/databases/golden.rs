@@ -18,9 +18,9 @@ use crate::{
 };
 
 /// Where the image expects its volume.
-pub(super) const VOLUME_PATH: &str = "/var/lib/pandastack/pg";
+pub(in crate::app) const VOLUME_PATH: &str = "/var/lib/pandastack/pg";
 /// First part of the names of the volumes.
-pub(super) const VOLUME_NAME: &str = "pgdata";
+pub(in crate::app) const VOLUME_NAME: &str = "pgdata";
 
 /// What a database starts from, as a sandbox starts from a snapshot.
 #[derive(Clone)]

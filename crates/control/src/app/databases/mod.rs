@@ -17,6 +17,8 @@ mod superuser;
 
 pub use branch::branch_row;
 pub use care::RunningDrills;
+pub(in crate::app) use create::LABEL_KEY;
+pub(in crate::app) use golden::{VOLUME_NAME, VOLUME_PATH};
 use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::{Caller, DatabaseLogin, IdlePolicy, UseKind};
 use pandastack_wire_public::{DATABASE_ROLE, DatabaseLogs, DatabaseSleep, DatabaseStats};

@@ -111,7 +111,7 @@ impl Control {
         Ok(())
     }
 
-    async fn restart_on_volume(&self, row: &ManagedDatabaseRow) -> Result<(), Fault> {
+    pub(super) async fn restart_on_volume(&self, row: &ManagedDatabaseRow) -> Result<(), Fault> {
         self.database_template(row.size).await?;
         if self.host.observe(row.id).await.is_some_and(|seen| seen.state == SandboxState::Running) {
             // A clean end makes the next start short. A server that does not answer recovers
