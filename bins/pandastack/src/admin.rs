@@ -12,12 +12,16 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use nix::fcntl::{Flock, FlockArg};
 use pandastack_client::wire::rfc3339;
-use pandastack_control::{Accounts, ControlPlace, DatabaseAddress, PostgresUrl, SCHEMA, UserAccount, reset_link};
+use pandastack_control::{
+    Accounts, ControlPlace, DatabaseAddress, PostgresUrl, SCHEMA, UserAccount, mark_restored, reset_link,
+};
 use pandastack_database::{Database, PoolSettings, put_back};
 use pandastack_kit::{Clock, SystemClock};
 use serde_json::json;
 
-use crate::{audit::AuditAdminArgs, data_folder::DEFAULT_DATA_DIR, key::offline_database};
+use crate::{
+    audit::AuditAdminArgs, data_folder::DEFAULT_DATA_DIR, key::offline_database, orphans::AdminOrphansCommand,
+};
 
 /// How long a tool waits for a writer, and a statement may take. A backup reads everything.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -27,7 +31,16 @@ pub enum AdminArgs {
     /// Copy the server's SQLite database to a new file; the server may run meanwhile
     Backup(BackupArgs),
     /// Replace the server's SQLite database by a backup; a running server does it at its next start
+    ///
+    /// Nothing is deleted: what the backup does not know is put aside. See "pandastack admin orphans".
     Restore(RestoreArgs),
+    /// Look at sandboxes, databases and volumes that the server's database does not know, for example
+    /// after a restore, and adopt or delete them
+    ///
+    /// They are in no workspace, and are removed after 7 days. A running server does what is asked
+    /// here within seconds; one that is stopped does it at its next start.
+    #[command(subcommand)]
+    Orphans(AdminOrphansCommand),
     /// Copy all rows from SQLite to an empty PostgreSQL database; stop the server first
     MigrateStore(MigrateStoreArgs),
     /// Show and change the plans and limits of workspaces
@@ -92,7 +105,12 @@ pub struct BackupArgs {
 #[derive(Args)]
 pub struct RestoreArgs {
     /// File that `pandastack admin backup` made
-    file: PathBuf,
+    #[arg(required_unless_present = "already_done")]
+    file: Option<PathBuf>,
+    /// Only tell the server that its database was put back already, for example by pg_restore. Start
+    /// the server afterwards, not before
+    #[arg(long, conflicts_with = "file")]
+    already_done: bool,
     #[command(flatten)]
     folder: FolderArgs,
 }
@@ -121,6 +139,7 @@ impl AdminArgs {
         match self {
             AdminArgs::Backup(args) => args.run().await,
             AdminArgs::Restore(args) => args.run().await,
+            AdminArgs::Orphans(command) => command.run().await,
             AdminArgs::MigrateStore(args) => args.run().await,
             AdminArgs::Quota(args) => args.run().await,
             AdminArgs::User(args) => args.run().await,
@@ -146,19 +165,62 @@ impl BackupArgs {
 
 impl RestoreArgs {
     async fn run(self) -> Result<ExitCode> {
+        let Some(file) = &self.file else { return self.mark_only().await };
         let database = self.folder.database_path();
         // Always staged first: a crash in between leaves either database whole.
         let staged = staged(&database);
-        put_back(&self.file, &staged, SCHEMA).await.context("restore the database")?;
+        stage_marked(file, &staged).await?;
         let Some(_lock) = lock(&self.folder.data_dir)? else {
             let text = "the server runs; it will use the backup from its next start on";
             self.folder.show(text, json!({ "restored": "at the next start" }));
             return Ok(ExitCode::SUCCESS);
         };
         take_staged(&database).await?;
-        let text = format!("restored {} from {}", database.display(), self.file.display());
+        let text = format!("restored {} from {}", database.display(), file.display());
         self.folder.show(&text, json!({ "restored": "now", "database": database }));
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Marks a database that other tools have put back.
+    async fn mark_only(&self) -> Result<ExitCode> {
+        let database = offline_database(&self.folder.data_dir)?;
+        mark_restored(&database, "other tools", SystemClock.now_ns()).await.context("mark the database")?;
+        self.folder.show(
+            "marked; start the server now, and look at what it puts aside with \"pandastack admin orphans list\"",
+            json!({ "restored": "by other tools" }),
+        );
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Stages a backup with a mark in it, by which the server knows that it was restored. The backup
+/// itself is never changed.
+async fn stage_marked(file: &Path, staged: &Path) -> Result<()> {
+    let (copy, marked) = (staged.with_extension("unmarked"), staged.with_extension("marked"));
+    put_back(file, &copy, SCHEMA).await.context("restore the database")?;
+    let address = DatabaseAddress::File(copy.clone());
+    let named = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    mark_restored(&address, &named.to_string_lossy(), SystemClock.now_ns()).await.context("mark the backup")?;
+    // One file again, whatever the driver left beside the copy.
+    forget_file(&marked)?;
+    let database = open(&address).await?;
+    let taken = database.snapshot_to(&marked).await;
+    database.close().await;
+    taken.context("mark the backup")?;
+    put_back(&marked, staged, SCHEMA).await.context("stage the backup")?;
+    for suffix in ["", "-wal", "-shm"] {
+        forget_file(Path::new(&format!("{}{suffix}", copy.display())))?;
+    }
+    forget_file(&marked)
+}
+
+/// Removes a file, which may be missing.
+fn forget_file(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", path.display()))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -27,6 +27,8 @@ mod mail;
 #[cfg(feature = "server")]
 mod notify;
 #[cfg(feature = "server")]
+mod orphans;
+#[cfg(feature = "server")]
 mod progress;
 #[cfg(feature = "server")]
 mod quota;

@@ -38,6 +38,7 @@ use crate::{
     data_folder::{DEFAULT_DATA_DIR, OpenedDataFolder},
     mail::MailArgs,
     notify,
+    orphans::orphans_line,
     stop::asked_to_stop,
     stripe,
 };
@@ -192,6 +193,9 @@ impl UpArgs {
         // Before it is announced: a signal would end a process that does not listen yet.
         let stop = asked_to_stop();
         let link = control.operator_link();
+        if let Some(line) = orphans_line(&control.count_orphans().await?, &self.data_dir) {
+            tell(&line);
+        }
         let started = StartNotes {
             tier: format!("{} ({})", tier.tier, tier.reason),
             doorway: &doorway,
