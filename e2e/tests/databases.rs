@@ -8,6 +8,7 @@ mod idle;
 mod kills;
 mod own;
 mod own_changes;
+mod restored;
 mod strangers;
 mod wire;
 

@@ -45,6 +45,7 @@ mod published;
 mod quickstart;
 mod rebirth;
 mod repl;
+mod restored;
 mod sdk;
 mod sdk_browser;
 mod sdk_faults;
