@@ -4,8 +4,17 @@
 use std::{
     io::{self, Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    os::fd::AsRawFd as _,
     sync::Arc,
     time::{Duration, Instant},
+};
+
+use nix::sys::{
+    socket::{
+        AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, sendto, setsockopt, socket,
+        sockopt,
+    },
+    time::{TimeVal, TimeValLike},
 };
 
 use crate::net_support::{
@@ -315,6 +324,72 @@ fn denials_are_told_once_each() {
         assert_eq!(denials.try_recv(), Err(TryRecvError::Empty), "each target once, and nothing that was allowed");
         pool.close().await.unwrap();
     });
+}
+
+/// Parts of connections that a sealed guest had from its gateway: FIN, RST, data, and the answer to
+/// a connection.
+const LEFT_FLAGS: [u8; 4] = [0x11, 0x04, 0x18, 0x12];
+/// How many of them get an answer: a reset gets none.
+const RESETS: usize = 3;
+const RST: u8 = 0x04;
+
+#[test]
+fn connections_that_a_seal_left_are_reset_and_not_told() {
+    World::run(|world| async move {
+        let (resolver, _) = names().serve(&world.scope).await;
+        let pool = world.pool(NetSettings { resolvers: vec![resolver], ..world.settings() }).await;
+        let slot = pool.take().await.unwrap();
+        let guest = Arc::new(Guest::in_slot(&slot));
+        slot.set_egress(&only(&[])).await.unwrap();
+        let mut denials = pool.denials();
+        let resets = as_guest(&world, &guest, |guest| {
+            let resets = guest.netns.run(|| go_on_with_connections(40_000)).unwrap();
+            assert!(guest.netns.connect(at("172.16.0.1", 80), PATIENCE).is_err());
+            resets
+        })
+        .await;
+        assert_eq!(resets, RESETS, "the guest learns that they are gone");
+        hear(&mut denials, slot.name(), &["172.16.0.1:80/tcp"]).await;
+        assert_eq!(denials.try_recv(), Err(TryRecvError::Empty), "only a new connection is an attempt");
+        pool.close().await.unwrap();
+    });
+}
+
+/// Sends packets of connections that the gateway does not know, each to a port of its own. Returns
+/// how many were reset.
+fn go_on_with_connections(first_port: u16) -> usize {
+    let raw = socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Tcp).unwrap();
+    setsockopt(&raw, sockopt::ReceiveTimeout, &TimeVal::seconds(20)).unwrap();
+    let [a, b, c, d] = GATEWAY.octets();
+    for (port, flags) in (first_port..).zip(LEFT_FLAGS) {
+        let mut packet = vec![0x19, 0x20];
+        packet.extend(port.to_be_bytes());
+        packet.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, flags, 0x20, 0, 0, 0, 0, 0]);
+        let sum = checksum(&packet);
+        packet[16..18].copy_from_slice(&sum.to_be_bytes());
+        sendto(raw.as_raw_fd(), &packet, &SockaddrIn::new(a, b, c, d, 0), MsgFlags::empty()).unwrap();
+    }
+    let mut resets = 0;
+    while resets < RESETS {
+        let mut answer = [0; 128];
+        let size = recv(raw.as_raw_fd(), &mut answer, MsgFlags::empty()).expect("each of them is reset");
+        let header = usize::from(answer[0] & 0xf) * 4;
+        let is_mine = size >= header + 20 && answer[12..16] == GATEWAY.octets();
+        resets += usize::from(is_mine && answer[header + 13] & RST != 0);
+    }
+    resets
+}
+
+/// The checksum of a TCP packet from the guest to its gateway.
+fn checksum(packet: &[u8]) -> u16 {
+    let length = u16::try_from(packet.len()).unwrap().to_be_bytes();
+    let around = [GUEST.octets(), GATEWAY.octets()].concat();
+    let all = around.into_iter().chain([0, 6]).chain(length).chain(packet.iter().copied()).collect::<Vec<_>>();
+    let mut sum: u32 = all.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !u16::try_from(sum).unwrap()
 }
 
 #[test]

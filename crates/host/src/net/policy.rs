@@ -112,6 +112,9 @@ pub fn gateway_rules(gateway: GatewayAccess) -> String {
 
 /// Returns the rules inside a slot's namespace. One transaction replaces our older rules there.
 /// Connections survive, and so do the elements of `named` unless the list defines them.
+///
+/// A guest that was sealed with open connections from its gateway goes on with them after a
+/// restore. The new namespace does not know them: they are reset, and nothing is reported.
 pub fn slot_rules(wall: &SlotFirewall) -> String {
     let SlotFirewall { uplink, exceptions, listed, gateway } = wall;
     let inner = uplink.inner;
@@ -143,7 +146,8 @@ pub fn slot_rules(wall: &SlotFirewall) -> String {
     iifname "{TAP}" ip daddr {GATEWAY} tcp dport 53 jump flows
     iifname "{TAP}" ip daddr {GATEWAY} tcp dport 53 accept
     iifname "{TAP}" ip daddr {GATEWAY} tcp dport @served jump flows
-    iifname "{TAP}" ip daddr {GATEWAY} tcp dport @served accept{told}
+    iifname "{TAP}" ip daddr {GATEWAY} tcp dport @served accept
+    iifname "{TAP}" ip daddr {GATEWAY} tcp flags & (syn | rst | ack) != syn reject with tcp reset{told}
     iifname "{TAP}" reject with icmpx type admin-prohibited
   }}
   chain forward {{
