@@ -21,6 +21,7 @@ use pandastack_kit::Scope;
 use pandastack_model::{LayerId, Tier};
 use pandastack_vmm::Driver;
 use pandastack_vmm_qemu::{Jail, QemuDriver, choose_tier};
+use pandastack_wire_public::DatabaseSize;
 use serde_json::json;
 
 use crate::{
@@ -124,6 +125,9 @@ impl BakeArgs {
         } else {
             let how = if baked.cached { "is up to date" } else { "baked" };
             println!("template {} {how}: {} (first boot {:.1} s)", recipe.name, baked.layer, baked.boot.as_secs_f32());
+            if DatabaseSize::ALL.iter().any(|size| size.template() == recipe.name.as_str()) {
+                println!("a server with this data folder prepares databases of it; see: pandastack template list");
+            }
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -189,6 +189,8 @@ impl UpArgs {
         let control = control.with_bakes(board.clone());
         let bakes = bakes.map(|plan| plan.announce(place, &board));
         let names = self.look_up_names(&databases).await;
+        let unprepared = control.unprepared_templates().await;
+        let control = control.with_prepared_databases();
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         // Before it is announced: a signal would end a process that does not listen yet.
         let stop = asked_to_stop();
@@ -202,6 +204,7 @@ impl UpArgs {
             databases: &databases,
             baking: bakes.as_ref().map(BakePlan::names).unwrap_or_default(),
             names,
+            unprepared: &unprepared,
         };
         self.announce(place, (&key, link), &started)?;
         databases.start(Arc::new(control.clone()), host.clone(), scope)?;

@@ -9,6 +9,7 @@ use crate::{
     advice::advise,
     connect::connect,
     interrupt::{INTERRUPTED, StopSignals},
+    kind::KindArgs,
     output,
 };
 
@@ -24,17 +25,19 @@ pub struct WorkspaceEventsArgs {
     /// Number of past events to show; at most 512
     #[arg(long, default_value_t = 50)]
     limit: usize,
+    #[command(flatten)]
+    kind: KindArgs,
 }
 
 /// Shows the recent events of the workspace, or follows them.
 pub async fn events(args: WorkspaceEventsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
-    let past = client.workspace_events(args.limit).await.map_err(advise)?;
+    let past = client.workspace_events(args.kind.kinds, args.limit).await.map_err(advise)?;
     if args.follow {
         for event in &past.events {
             show(event, global)?;
         }
-        return follow(&client, past.cursor, global).await;
+        return follow(&client, (args.kind, past.cursor), global).await;
     }
     if global.is_structured() {
         global.print(&past.events)?;
@@ -47,10 +50,14 @@ pub async fn events(args: WorkspaceEventsArgs, global: &GlobalArgs) -> anyhow::R
     Ok(ExitCode::SUCCESS)
 }
 
-async fn follow(client: &Client, mut place: String, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+async fn follow(
+    client: &Client,
+    (kind, mut place): (KindArgs, String),
+    global: &GlobalArgs,
+) -> anyhow::Result<ExitCode> {
     let mut interrupt = StopSignals::listen()?;
     loop {
-        let mut stream = client.follow_workspace(Some(&place)).await.map_err(advise)?;
+        let mut stream = client.follow_workspace(kind.kinds, Some(&place)).await.map_err(advise)?;
         loop {
             let next = tokio::select! {
                 () = interrupt.recv() => return Ok(ExitCode::from(INTERRUPTED)),

@@ -22,6 +22,7 @@ mod hidden;
 mod host;
 mod interrupt;
 mod key;
+mod kind;
 mod many;
 mod mcp;
 mod member;

@@ -11,6 +11,13 @@ use indicatif::ProgressBar;
 pub struct Spinner(Option<ProgressBar>);
 
 impl Spinner {
+    /// Says what is being waited for.
+    pub fn say(&self, text: String) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(text);
+        }
+    }
+
     /// Starts the spinner, if standard error is a terminal.
     pub fn start(text: &'static str) -> Self {
         if !stderr().is_terminal() {

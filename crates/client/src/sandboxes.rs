@@ -1,6 +1,6 @@
 //! Sandboxes and templates.
 
-use pandastack_wire_public::{CreateSandbox, Sandbox, Template};
+use pandastack_wire_public::{CreateSandbox, KindFilter, Sandbox, Template};
 use reqwest::Method;
 
 use crate::{Client, ClientError, client::ANSWER_MAX};
@@ -11,9 +11,15 @@ impl Client {
         self.json(self.request(Method::POST, &["sandboxes"])?.timeout(ANSWER_MAX).json(ask)).await
     }
 
-    /// Lists sandboxes, newest first.
+    /// Lists sandboxes, newest first, without the machines of databases.
     pub async fn list(&self) -> Result<Vec<Sandbox>, ClientError> {
         self.json(self.request(Method::GET, &["sandboxes"])?.timeout(ANSWER_MAX)).await
+    }
+
+    /// Lists sandboxes of some kinds, newest first.
+    pub async fn list_kinds(&self, kinds: KindFilter) -> Result<Vec<Sandbox>, ClientError> {
+        let request = self.query_request(Method::GET, &["sandboxes"], &[("kind", kinds.as_str())])?;
+        self.json(request.timeout(ANSWER_MAX)).await
     }
 
     /// Shows one sandbox.

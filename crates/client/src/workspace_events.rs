@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pandastack_wire_public::{EventPlace, WorkspaceEvent, WorkspaceEvents};
+use pandastack_wire_public::{EventPlace, KindFilter, WorkspaceEvent, WorkspaceEvents};
 use reqwest::{Method, Response};
 
 use crate::{
@@ -30,14 +30,21 @@ pub struct WorkspaceStream {
 
 impl Client {
     /// Returns the recent events of the workspace, oldest first.
-    pub async fn workspace_events(&self, limit: usize) -> Result<WorkspaceEvents, ClientError> {
-        let request = self.query_request(Method::GET, &["events"], &[("limit", &limit.to_string())])?;
+    pub async fn workspace_events(&self, kinds: KindFilter, limit: usize) -> Result<WorkspaceEvents, ClientError> {
+        let limit = limit.to_string();
+        let values = [("limit", limit.as_str()), ("kind", kinds.as_str())];
+        let request = self.query_request(Method::GET, &["events"], &values)?;
         self.json(request.timeout(ANSWER_MAX)).await
     }
 
     /// Follows the events of the workspace, after a place or from now on.
-    pub async fn follow_workspace(&self, since: Option<&str>) -> Result<WorkspaceStream, ClientError> {
-        let values: Vec<_> = [("follow", "1")].into_iter().chain(since.map(|since| ("since", since))).collect();
+    pub async fn follow_workspace(
+        &self,
+        kinds: KindFilter,
+        since: Option<&str>,
+    ) -> Result<WorkspaceStream, ClientError> {
+        let asked = [("follow", "1"), ("kind", kinds.as_str())];
+        let values: Vec<_> = asked.into_iter().chain(since.map(|since| ("since", since))).collect();
         let response = self.send(self.query_request(Method::GET, &["events"], &values)?).await?;
         Ok(WorkspaceStream {
             response,

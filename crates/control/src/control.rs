@@ -23,8 +23,8 @@ use tokio::sync::mpsc;
 
 use crate::{
     app::{
-        CredentialCache, OpenLinks, OrphanRetries, PreviewSigner, Promotions, ReconcileRequest, RunningDrills,
-        ServerStarts, TermLocks, host_name, take_host_lease, taken_over,
+        CredentialCache, GoldenAttempts, OpenLinks, OrphanRetries, PreviewSigner, Promotions, ReconcileRequest,
+        RunningDrills,         ServerStarts, TermLocks, host_name, take_host_lease, taken_over,
     },
     bakes::TemplateBakes,
     boots::BootHistory,
@@ -72,6 +72,7 @@ pub struct Control {
     pub(crate) archive: Arc<OnceLock<Option<Archive>>>,
     pub(crate) drills: RunningDrills,
     pub(crate) server_starts: ServerStarts,
+    pub(crate) golden_attempts: GoldenAttempts,
     pub(crate) templates: TemplateBuilding,
     pub(crate) webhooks: WebhookDelivery,
     pub(crate) usage: UsageFigures,
@@ -251,6 +252,7 @@ impl Control {
             archive: Arc::default(),
             drills: RunningDrills::default(),
             server_starts: ServerStarts::default(),
+            golden_attempts: GoldenAttempts::default(),
             templates: TemplateBuilding {
                 builds: Arc::new(builds),
                 images: Arc::new(ImageClient::new(ImageSettings::default(), scope.clone())),

@@ -10,6 +10,8 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
+use crate::app::GoldenCounts;
+
 /// Reads the counters of the proxy.
 pub type DatabaseProxyReader = Arc<dyn Fn() -> DatabaseProxyReading + Send + Sync>;
 
@@ -35,6 +37,7 @@ pub struct DatabaseReading {
     pub statuses: Vec<(&'static str, u64)>,
     pub proxy: DatabaseProxyReading,
     pub archive: ArchiveFigures,
+    pub golden: GoldenCounts,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -77,12 +80,17 @@ pub struct DatabaseMeters {
     base_backups: Family<OutcomeLabel, Counter>,
     spool: Gauge,
     behind: Gauge,
+    preparations: Family<OutcomeLabel, Counter>,
+    preparing: Gauge,
 }
 
 impl DatabaseMeters {
     /// Adds the meters to a registry.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("databases", "Managed databases by status", self.databases.clone());
+        let about = "Machines that databases of a template start from, by result of the attempt to make one";
+        registry.register("database_preparations", about, self.preparations.clone());
+        registry.register("database_preparing", "Such machines that are being made now", self.preparing.clone());
 
         let part = registry.sub_registry_with_prefix("dbproxy");
         part.register("active_connections", "Open connections of clients", self.active.clone());
@@ -116,11 +124,15 @@ impl DatabaseMeters {
     pub fn set(&self, reading: DatabaseReading) {
         let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let copy = |counter: &Counter, count: u64| counter.inner().store(count, Ordering::Relaxed);
-        let DatabaseReading { statuses, proxy, archive } = reading;
+        let DatabaseReading { statuses, proxy, archive, golden } = reading;
         // A status without databases must not keep its last number.
         self.databases.clear();
         for (status, count) in statuses {
             self.databases.get_or_create(&DatabaseStatusLabel { status }).set(whole(count));
+        }
+        self.preparing.set(whole(golden.running));
+        for (result, count) in [("ok", golden.made), ("error", golden.failed)] {
+            copy(&self.preparations.get_or_create(&OutcomeLabel { result }), count);
         }
         self.active.set(whole(proxy.active_connections));
         self.held.set(whole(proxy.held_connections));

@@ -391,6 +391,13 @@ pub const DATABASE_VOLUME: ByteSize = ByteSize::gib(5);
 pub const DATABASE_IDLE_SECONDS: u64 = 300;
 /// Time to make an empty cluster, which happens once for each template.
 pub const DATABASE_INIT_MAX: Duration = Duration::from_secs(300);
+/// How often templates of databases are looked for that were baked while this server runs.
+pub const DATABASE_PREPARE_LOOK: Duration = Duration::from_secs(5);
+/// Pause after a first failure to prepare one, and the longest pause. It doubles with each failure.
+pub const DATABASE_PREPARE_RETRY: Duration = Duration::from_secs(60);
+pub const DATABASE_PREPARE_RETRY_MAX: Duration = Duration::from_secs(1800);
+/// How long such work waits at most until no user's sandbox starts.
+pub const DATABASE_PREPARE_QUIET_MAX: Duration = Duration::from_secs(60);
 /// Time to start a server that may have to recover, and to stop one.
 pub const DATABASE_START_MAX: Duration = Duration::from_secs(600);
 /// Time to restore a database from its archive.

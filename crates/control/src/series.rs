@@ -10,7 +10,7 @@ use std::{
 };
 
 use activity::AllActivity;
-use pandastack_model::SandboxId;
+use pandastack_model::{ByteSize, SandboxId};
 use pandastack_wire_fleet::{MachineUsage, WorkspaceId};
 
 use crate::limits::{SERIES_SANDBOXES_MAX, SERIES_WORKSPACES_MAX};
@@ -115,13 +115,15 @@ impl Series<MeasuredPoint> {
 pub struct UsageBaseline {
     pub pid: u32,
     pub cpu: Duration,
+    /// Memory that the process held.
+    pub resident: ByteSize,
     pub at_ns: u64,
 }
 
 impl UsageBaseline {
     /// Makes a baseline from a measurement.
     pub fn of(usage: &MachineUsage, at_ns: u64) -> Self {
-        Self { pid: usage.pid, cpu: usage.cpu, at_ns }
+        Self { pid: usage.pid, cpu: usage.cpu, resident: usage.resident, at_ns }
     }
 
     /// Returns the CPU use of the same process since the baseline, in percent of one CPU.
@@ -262,8 +264,6 @@ fn seconds(ns: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use pandastack_model::ByteSize;
-
     use super::*;
 
     const NS: u64 = 1_000_000_000;

@@ -30,6 +30,8 @@ struct TurnState {
     queues: HashMap<WorkspaceId, WorkspaceQueue>,
     /// Grows with every turn.
     given: u64,
+    /// Told when the last turn ends.
+    quiet: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -43,7 +45,12 @@ struct WorkspaceQueue {
 impl StartTurns {
     /// Makes so many turns at once.
     pub fn new(at_once: usize) -> Self {
-        Self(Arc::new(Mutex::new(TurnState { free: at_once.max(1), queues: HashMap::new(), given: 0 })))
+        Self(Arc::new(Mutex::new(TurnState {
+            free: at_once.max(1),
+            queues: HashMap::new(),
+            given: 0,
+            quiet: Arc::default(),
+        })))
     }
 
     /// Waits for a turn. A caller that stops waiting loses nothing for others.
@@ -60,6 +67,18 @@ impl StartTurns {
             let text = "too many sandboxes are starting; nothing was created, try again";
             Fault::new(FaultKind::Busy, "sandbox.start_busy", text)
         })
+    }
+
+    /// Waits until nobody starts anything.
+    pub async fn idle(&self) {
+        let quiet = self.lock().quiet.clone();
+        loop {
+            let changed = quiet.notified();
+            if self.lock().queues.is_empty() {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Gives the free turns to those who wait.
@@ -105,6 +124,9 @@ impl Drop for StartTurn {
                 if queue.running == 0 && queue.waiting.is_empty() {
                     state.queues.remove(&self.workspace);
                 }
+            }
+            if state.queues.is_empty() {
+                state.quiet.notify_waiters();
             }
         }
         self.turns.give();

@@ -30,6 +30,9 @@ pub struct WorkspaceEvent {
     pub kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_id: Option<String>,
+    /// The managed database that the sandbox is the machine of. Absent for plain sandboxes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database_id: Option<String>,
     /// Details. An event that changes a sandbox's state has the new `status`.
     #[serde(default)]
     pub payload: Map<String, Value>,

@@ -103,7 +103,7 @@ pub struct Promotion {
 
 /// All related sandboxes, starting with the oldest known ancestor. Parents come before their
 /// children.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FamilyTree {
     pub sandbox_id: String,
@@ -112,7 +112,7 @@ pub struct FamilyTree {
 }
 
 /// One sandbox of a family tree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeNode {
     pub id: String,
@@ -128,6 +128,27 @@ pub struct TreeNode {
     pub fork_tree_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork_index: Option<u32>,
+    /// The label `name`, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it takes. Absent for an ancestor that is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<NodeCost>,
+}
+
+/// What one sandbox takes and costs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NodeCost {
+    pub cpu: u32,
+    pub memory_mb: u64,
+    /// Size of its disk as its guest sees it.
+    pub disk_mb: u64,
+    /// Memory that its machine held on the host at the last measurement. Absent without a machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_bytes: Option<u64>,
+    /// List price of an hour in its present state, in dollars: before credit and included storage.
+    pub usd_per_hour: f64,
 }
 
 impl ForkRequest {

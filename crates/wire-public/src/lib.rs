@@ -17,6 +17,7 @@ mod file;
 mod fork;
 mod identity;
 mod key;
+mod kind;
 mod lifecycle;
 pub mod limits;
 mod log;
@@ -67,9 +68,12 @@ pub use event::{Event, EventList, EventPlace, WorkspaceEvent, WorkspaceEvents};
 pub use exec::{ExecChunk, ExecCommand, ExecExit, ExecFailure, ExecRequest, ExecResponse, ExecSpec, exec_timeout};
 pub use failure::{ErrorBody, FaultResponse, NO_MACHINE, OTHER_REQUEST, PORT_BROKEN, PORT_CLOSED, WAKE_FAILED, reply};
 pub use file::{DirListing, Entry, Written, checked_path};
-pub use fork::{FamilyTree, Fork, ForkFailure, ForkRequest, ForkSpec, ForkTree, PromoteRequest, Promotion, TreeNode};
+pub use fork::{
+    FamilyTree, Fork, ForkFailure, ForkRequest, ForkSpec, ForkTree, NodeCost, PromoteRequest, Promotion, TreeNode,
+};
 pub use identity::{Health, Me, Version};
 pub use key::{ApiKey, ApiKeys, CreateApiKey, KeySpec};
+pub use kind::{KindFilter, MachineKind};
 pub use lifecycle::{Lifecycle, LifecycleChange, SetLifecycle, Status};
 pub use log::{LogLine, LogLines, plain_line};
 pub use metadata::visible_metadata;
@@ -95,7 +99,7 @@ pub use team::{
     AcceptedInvite, ChangeMember, CreateInvite, CreateOrg, CurrentOrg, InviteInfo, Org, OrgInvite, OrgMember,
     RenameOrg, TransferOrg, invited_role, org_name,
 };
-pub use template::Template;
+pub use template::{DatabasePreparation, PreparationStatus, Template};
 pub use text::TextTail;
 pub use time::{parse_rfc3339, rfc3339};
 pub use trail::{AuditEntry, AuditTrail, AuditedRequest, ExportedAuditEntry};

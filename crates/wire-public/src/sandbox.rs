@@ -60,6 +60,9 @@ pub struct Sandbox {
     pub egress_mbps: Option<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VolumeAttachment>,
+    /// The managed database that this is the machine of. Absent for plain sandboxes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database_id: Option<String>,
 }
 
 /// Creates a sandbox. Other fields, such as `cpu`, are ignored, because the template defines the

@@ -32,4 +32,35 @@ pub struct Template {
     /// Further information about the template and its sandboxes.
     #[serde(default)]
     pub meta: BTreeMap<String, Value>,
+    /// Whether databases can start from it at once. Only of templates of databases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub databases: Option<DatabasePreparation>,
+}
+
+/// How far the server is with the machine that databases of a template start from. It makes that
+/// machine once for each bake, in the background.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DatabasePreparation {
+    pub status: PreparationStatus,
+    /// When the attempt that runs began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Why the last attempt failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// When the server tries again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try_at: Option<String>,
+}
+
+/// The state of such a preparation. `waiting`: it begins soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "lowercase")]
+pub enum PreparationStatus {
+    Waiting,
+    Preparing,
+    Ready,
+    Failed,
 }

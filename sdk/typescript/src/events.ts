@@ -6,6 +6,7 @@ import * as operations from "./core/operations.js";
 import { sleep } from "./deadline.js";
 import { defined } from "./defined.js";
 import { NetworkError, RateLimitError, ServerError } from "./errors.js";
+import type { MachineKind } from "./sandboxes.js";
 import type { ServerEvent } from "./sse.js";
 import { eventObject } from "./sse.js";
 import type { CallOptions } from "./transport.js";
@@ -20,6 +21,8 @@ export type WorkspaceEvent = models.WorkspaceEvent;
 export interface EventsFollowOptions extends CallOptions {
   /** The id of the last event that is known. Without it, only new events come. */
   since?: string | undefined;
+  /** Events of the machines of databases are left out, unless this asks for them. */
+  kind?: MachineKind | undefined;
   /** Called when the connection is open (true), and when it is cut (false). */
   onConnection?: ((open: boolean) => void) | undefined;
 }
@@ -39,10 +42,14 @@ export class EventsAPI {
 
   /** The last events, oldest first. */
   async list(
-    options: CallOptions & { limit?: number | undefined; since?: string | undefined } = {},
+    options: CallOptions & {
+      limit?: number | undefined;
+      since?: string | undefined;
+      kind?: MachineKind | undefined;
+    } = {},
   ): Promise<WorkspaceEvent[]> {
-    const { limit, since } = options;
-    const call = operations.getEvents(defined({ limit, since }));
+    const { limit, since, kind } = options;
+    const call = operations.getEvents(defined({ limit, since, kind }));
     const answer = await this.#client.transport.json(call, options);
     return answer.events;
   }
@@ -52,14 +59,14 @@ export class EventsAPI {
    * on after the last event.
    */
   async *follow(options: EventsFollowOptions = {}): AsyncGenerator<WorkspaceEvent> {
-    const { signal, timeoutMs, onConnection } = options;
+    const { signal, timeoutMs, kind, onConnection } = options;
     let since = options.since;
     let wasOpen = false;
     for (let waitMs = WAIT_MS_MIN; ; waitMs = Math.min(WAIT_MS_MAX, waitMs * 2)) {
       try {
         // Without a place to go on from, what happened during the cut is unknown.
         if (wasOpen && since === undefined) yield missed("");
-        const call = operations.getEventsStream({ follow: true, ...defined({ since }) });
+        const call = operations.getEventsStream({ follow: true, ...defined({ since, kind }) });
         const onOpen = (): void => {
           wasOpen = true;
           waitMs = WAIT_MS_MIN;

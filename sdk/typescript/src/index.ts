@@ -131,7 +131,12 @@ export {
   type SandboxForkTreeOptions,
   type SandboxInfo,
 } from "./sandbox.js";
-export { type SandboxCreateOptions, SandboxNamespace } from "./sandboxes.js";
+export {
+  type MachineKind,
+  type SandboxCreateOptions,
+  type SandboxListOptions,
+  SandboxNamespace,
+} from "./sandboxes.js";
 export {
   type ScheduleCreateOptions,
   type ScheduleCreateRequest,

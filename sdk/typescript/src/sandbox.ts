@@ -56,6 +56,8 @@ export interface SandboxInfo {
   isolation?: string;
   isolation_warning?: string;
   volumes?: models.VolumeAttachment[];
+  /** The managed database that this is the machine of. */
+  database_id?: string;
 }
 
 /** The idle limit of a sandbox. */

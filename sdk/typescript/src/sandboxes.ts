@@ -40,6 +40,17 @@ export interface SandboxCreateOptions extends CallOptions {
   egress_mbps?: number | undefined;
 }
 
+/** Which machines a list or a stream has: plain sandboxes, those of databases, or all. */
+export type MachineKind = "sandbox" | "database" | "all";
+
+/** Options of a list of sandboxes. */
+export interface SandboxListOptions extends CallOptions {
+  limit?: number | undefined;
+  /** The last sandbox of the page before. */
+  after?: string | undefined;
+  kind?: MachineKind | undefined;
+}
+
 const TEMPLATE_DEFAULT = "ubuntu-24.04";
 let warnedAboutSize = false;
 
@@ -62,23 +73,26 @@ export class SandboxNamespace {
     return Sandbox.fromInfo(info, this.#client);
   }
 
-  /** The sandboxes, newest first; with `limit` a page of them, after the id `after`. */
-  async list(
-    options: CallOptions & { limit?: number | undefined; after?: string | undefined } = {},
-  ): Promise<Sandbox[]> {
-    const { limit, after } = options;
-    const call = operations.getSandboxes(defined({ limit, after }));
+  /**
+   * The sandboxes, newest first; with `limit` a page of them, after the id `after`. The machines of
+   * managed databases are left out, unless `kind` asks for them.
+   */
+  async list(options: SandboxListOptions = {}): Promise<Sandbox[]> {
+    const { limit, after, kind } = options;
+    const call = operations.getSandboxes(defined({ limit, after, kind }));
     const answer: unknown = await this.#client.transport.json(call, options);
     const items = Array.isArray(answer) ? answer : (answer as { items: unknown[] }).items;
     return (items as SandboxInfo[]).map((info) => Sandbox.fromInfo(info, this.#client));
   }
 
   /** Yields all sandboxes, reading one page after the other. */
-  async *iterate(options: CallOptions & { pageSize?: number } = {}): AsyncGenerator<Sandbox> {
-    const { signal, timeoutMs, pageSize: limit = 100 } = options;
+  async *iterate(
+    options: CallOptions & { pageSize?: number; kind?: MachineKind | undefined } = {},
+  ): AsyncGenerator<Sandbox> {
+    const { signal, timeoutMs, kind, pageSize: limit = 100 } = options;
     let after: string | undefined;
     for (;;) {
-      const page = await this.list({ signal, timeoutMs, limit, after });
+      const page = await this.list({ signal, timeoutMs, limit, after, kind });
       yield* page;
       after = page.at(-1)?.id;
       if (page.length < limit) return;

@@ -1,6 +1,7 @@
 /** Templates: what sandboxes start from, and their builds. */
 
 import type { Client } from "./client.js";
+import type * as models from "./core/models.js";
 import * as operations from "./core/operations.js";
 import { sleep } from "./deadline.js";
 import { NetworkError, TemplateBuildError } from "./errors.js";
@@ -27,6 +28,8 @@ export interface TemplateInfo {
   status?: string;
   tools?: string[];
   meta?: Record<string, unknown>;
+  /** Whether databases start from it at once. Only of templates of databases. */
+  databases?: models.DatabasePreparation;
 }
 
 /** A build of a template. */

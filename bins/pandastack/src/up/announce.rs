@@ -29,6 +29,8 @@ pub struct StartNotes<'a> {
     /// Templates that are baked in the background.
     pub baking: Vec<&'a TemplateName>,
     pub names: NameLookup,
+    /// Templates of databases that are prepared in the background.
+    pub unprepared: &'a [&'static str],
 }
 
 /// What follows from a resolver that does not know the names of this server.
@@ -75,7 +77,7 @@ impl UpArgs {
         (key, link): (&BootstrapKey, Option<Secret<String>>),
         notes: &StartNotes<'_>,
     ) -> Result<()> {
-        let StartNotes { tier, doorway, databases, baking, names } = notes;
+        let StartNotes { tier, doorway, databases, baking, names, unprepared } = notes;
         let address = doorway.listener.local_addr()?;
         let url = doorway.url()?;
         let mut out = std::io::stdout().lock();
@@ -89,6 +91,10 @@ impl UpArgs {
         writeln!(out, "  databases  {}", databases.summary())?;
         if *names == NameLookup::Unknown {
             writeln!(out, "  names      {NAMES_UNKNOWN}: {RESOLVER_FIX}")?;
+        }
+        if !unprepared.is_empty() {
+            let names = unprepared.join(", ");
+            writeln!(out, "  preparing  databases of {names}, in the background; see: pandastack template list")?;
         }
         writeln!(out, "  data       {}", place.data_dir.display())?;
         let (connections, descriptors) = (doorway.settings.connections_max, doorway.descriptors);

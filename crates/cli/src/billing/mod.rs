@@ -12,6 +12,7 @@ mod usage;
 
 use std::process::ExitCode;
 
+pub use amount::usd;
 use pandastack_client::Client;
 pub use pricing::pricing;
 pub use usage::{UsageArgs, usage};

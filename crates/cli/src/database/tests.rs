@@ -217,7 +217,7 @@ fn client_of<T: serde::Serialize + Send + 'static>(answers: Vec<T>) -> Client {
 
 async fn waited(answers: Vec<ManagedDatabase>, longest: Duration) -> anyhow::Result<ManagedDatabase> {
     let wait = ReadyWait { pause: Duration::from_millis(1), longest, ..ReadyWait::started("creating") };
-    until_ready(&client_of(answers), database("ab", "provisioning"), wait).await
+    until_ready(&client_of(answers), database("ab", "provisioning"), wait, |_| {}).await
 }
 
 #[tokio::test]

@@ -104,7 +104,7 @@ impl WaitArgs {
         let made = make.await.map_err(advise)?;
         let id = made.id.clone();
         let ready = tokio::select! {
-            ready = until_ready(client, made, wait) => Some(ready),
+            ready = until_ready(client, made, wait, |why| spinner.say(format!("{}: {why}", wait.doing))) => Some(ready),
             () = interrupt.recv() => None,
         };
         drop(spinner);
@@ -116,11 +116,12 @@ impl WaitArgs {
     }
 }
 
-/// Asks until the database can be used.
+/// Asks until the database can be used, and tells what it waits for.
 pub(super) async fn until_ready(
     client: &Client,
     mut database: ManagedDatabase,
     wait: ReadyWait,
+    tell: impl Fn(&str),
 ) -> anyhow::Result<ManagedDatabase> {
     let begun = Instant::now();
     let id = database.id.clone();
@@ -136,7 +137,12 @@ pub(super) async fn until_ready(
                 let text = format!("database {id} was not ready after {seconds} s; see: pandastack db get {id}");
                 return Err(ExitReason::TimedOut.error(text));
             }
-            ReadyState::Pending => tokio::time::sleep(wait.pause).await,
+            ReadyState::Pending => {
+                if let Some(why) = &database.error {
+                    tell(why);
+                }
+                tokio::time::sleep(wait.pause).await;
+            }
         }
         database = client.get_database(&id).await.map_err(advise).with_context(|| format!("wait for database {id}"))?;
     }

@@ -5,16 +5,18 @@ use std::{collections::HashSet, io::IsTerminal, process::ExitCode};
 use clap_complete::ArgValueCompleter;
 use pandastack_client::{
     Client, ClientError,
-    wire::{FamilyTree, TreeNode},
+    wire::{FamilyTree, NodeCost, TreeNode},
 };
 
 use crate::{
     GlobalArgs,
     advice::advise,
+    billing::usd,
     colour, complete,
     connect::connect,
     find::FoundKind,
     output,
+    snapshot::mebibytes,
     tree_picture::{self, TreeLine},
 };
 
@@ -83,7 +85,16 @@ fn text(node: &TreeNode, asked: &str) -> String {
     let this = if node.id == asked { "  ← this one" } else { "" };
     let is_coloured = colour::is_wanted(std::io::stdout().is_terminal());
     let status = if is_coloured { colour::state(&node.status) } else { node.status.clone() };
-    format!("{} {}  {status}{this}", tree_picture::mark(&node.status), node.id)
+    let name = node.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&node.template);
+    let name: String = name.chars().filter(|letter| !letter.is_control()).collect();
+    let cost = node.cost.map(|cost| format!("  {}", cost_text(cost))).unwrap_or_default();
+    format!("{} {}  {name}  {status}{cost}{this}", tree_picture::mark(&node.status), node.id)
+}
+
+/// What a node takes, and what an hour of it costs.
+fn cost_text(NodeCost { cpu, memory_mb, disk_mb: _, held_bytes, usd_per_hour }: NodeCost) -> String {
+    let held = held_bytes.map(|bytes| format!(" ({} held)", mebibytes(bytes))).unwrap_or_default();
+    format!("{cpu} CPU, {memory_mb} MiB{held}, {}/h", usd(usd_per_hour))
 }
 
 #[cfg(test)]
@@ -99,7 +110,23 @@ mod tests {
             created_at: String::new(),
             fork_tree_id: None,
             fork_index: None,
+            name: None,
+            cost: None,
         }
+    }
+
+    #[test]
+    fn a_node_shows_its_name_and_what_it_costs() {
+        let cost = NodeCost { cpu: 2, memory_mb: 512, disk_mb: 1024, held_bytes: Some(3 << 20), usd_per_hour: 0.0815 };
+        let named = TreeNode { name: Some("web\u{7}".into()), cost: Some(cost), ..node("a", None, "running") };
+        let asleep = NodeCost { held_bytes: None, usd_per_hour: 0.0002, ..cost };
+        let child = TreeNode { cost: Some(asleep), ..node("b", Some("a"), "hibernated") };
+        let tree = FamilyTree { sandbox_id: String::new(), root_id: "a".into(), nodes: vec![named, child] };
+        let expected = "\
+● a  web  running  2 CPU, 512 MiB (3.0 MiB held), $0.0815/h
+└── ○ b  mini  hibernated  2 CPU, 512 MiB, $0.0002/h
+";
+        assert_eq!(draw(&tree), expected);
     }
 
     #[test]
@@ -114,12 +141,12 @@ mod tests {
         ];
         let tree = FamilyTree { sandbox_id: "d".into(), root_id: "a".into(), nodes };
         let expected = "\
-· a  deleted
-├── ● b  running
-│   ├── ◐ d  paused  ← this one
-│   └── ✗ e  failed
-└── ○ c  hibernated
-    └── ◌ f  waking
+· a  mini  deleted
+├── ● b  mini  running
+│   ├── ◐ d  mini  paused  ← this one
+│   └── ✗ e  mini  failed
+└── ○ c  mini  hibernated
+    └── ◌ f  mini  waking
 ";
         assert_eq!(draw(&tree), expected);
     }

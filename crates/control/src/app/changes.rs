@@ -2,7 +2,9 @@
 //! removed. Most come from the requests that pass the front door.
 
 use pandastack_door::AuditRow;
+use pandastack_model::SandboxId;
 use pandastack_wire_fleet::WorkspaceId;
+use pandastack_wire_public::MachineKind;
 use serde_json::{Value, json};
 
 use crate::{
@@ -38,14 +40,18 @@ impl Control {
     /// Tells a workspace what an answered request changed.
     pub(crate) async fn tell_request(&self, entry: &AuditRow) {
         let Some(kind) = changed_by(entry) else { return };
+        let machine = match sandbox_in(&entry.path) {
+            Some(id) => self.store.machine_kind(id).await.unwrap_or_default(),
+            None => MachineKind::Sandbox,
+        };
         match org_in(&entry.path) {
             // The organisation of the path, which need not be the one that the caller acts in.
             Some(org) => {
                 if let Ok(Some(workspace)) = self.store.workspace_of_org(org).await {
-                    self.tell_request_in(&workspace, kind, entry);
+                    self.tell_request_in(&workspace, (kind, machine), entry);
                 }
             }
-            None => self.tell_request_in(&entry.workspace, kind, entry),
+            None => self.tell_request_in(&entry.workspace, (kind, machine), entry),
         }
     }
 
@@ -53,15 +59,20 @@ impl Control {
     /// organisations: nobody knows whether the caller may change the one in the path.
     pub(crate) fn tell_cut_request(&self, entry: &AuditRow) {
         if let Some(kind) = changed_by(entry).filter(|_| org_in(&entry.path).is_none()) {
-            self.tell_request_in(&entry.workspace, kind, entry);
+            self.tell_request_in(&entry.workspace, (kind, MachineKind::Sandbox), entry);
         }
     }
 
-    fn tell_request_in(&self, workspace: &WorkspaceId, ChangedKind { kind, readers }: ChangedKind, entry: &AuditRow) {
+    fn tell_request_in(
+        &self,
+        workspace: &WorkspaceId,
+        (ChangedKind { kind, readers }, machine): (ChangedKind, MachineKind),
+        entry: &AuditRow,
+    ) {
         let payload = json!({"request_id": entry.request_id, "actor": entry.actor});
-        let sandbox = entry.path.strip_prefix("/v1/sandboxes/").and_then(|rest| rest.split('/').next()?.parse().ok());
+        let sandbox = sandbox_in(&entry.path);
         let change = WorkspaceChange::new(kind, self.clock.now_ns(), payload);
-        self.store.workspace_events().record(workspace, WorkspaceChange { sandbox, readers, ..change });
+        self.store.workspace_events().record(workspace, WorkspaceChange { sandbox, machine, readers, ..change });
     }
 }
 
@@ -98,6 +109,11 @@ fn changed_by(entry: &AuditRow) -> Option<ChangedKind> {
         _ if route.starts_with("/v1/api-keys") || route.starts_with("/v1/me/tokens") => everybody("key.changed"),
         _ => None,
     }
+}
+
+/// Returns the sandbox in a path.
+fn sandbox_in(path: &str) -> Option<SandboxId> {
+    path.strip_prefix("/v1/sandboxes/")?.split('/').next()?.parse().ok()
 }
 
 /// Returns the organisation in a path.

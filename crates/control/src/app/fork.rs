@@ -227,9 +227,11 @@ impl Control {
 
     async fn undo_all(&self, children: &[Intent]) {
         for child in children {
+            // First: the undo forgets the database of a branch too.
+            let machine = self.store.machine_kind(child.id).await.unwrap_or_default();
             self.undo_create(child.id, copied(child)).await;
             let undone = SandboxEvent::new(EventKind::Deleted, self.clock.now_ns(), json!({"reason": "undone"}));
-            self.store.workspace_events().record(&child.workspace, WorkspaceChange::of(child.id, &undone));
+            self.store.workspace_events().record(&child.workspace, WorkspaceChange::of((child.id, machine), &undone));
             self.store.events().end(child.id, undone);
         }
     }

@@ -54,7 +54,9 @@ pub(crate) use billing::{DaysUsage, MonthBill, STRIPE_EVENT_BYTES_MAX, UsageQues
 pub use bootstrap::{BootstrapError, BootstrapKey};
 pub(crate) use create::public_boot_mode;
 pub use credentials::CredentialCache;
-pub(crate) use databases::{DatabaseView, RunningDrills, ServerStarts, no_database};
+pub(crate) use databases::{
+    DatabaseView, GoldenAttempts, GoldenCounts, GoldenState, RunningDrills, ServerStarts, no_database,
+};
 pub use dead_events::{DeadMeterEvents, RequeueReport};
 pub(crate) use deliver::no_delivery;
 pub(crate) use fork::{ForkGrouping, ForkResult};
@@ -74,5 +76,6 @@ pub(crate) use reconcile::ReconcileRequest;
 pub(crate) use snapshot::no_snapshot;
 pub(crate) use stub::StubAccount;
 pub(crate) use terms::TermLocks;
+pub(crate) use tree::CostedMember;
 pub(crate) use volumes::{VolumeStatus, no_volume};
 pub(crate) use webhooks::no_webhook;

@@ -290,7 +290,7 @@ impl Renderer {
     }
 
     fn without_login(&self, view: &DatabaseView) -> ManagedDatabase {
-        let DatabaseView { row, state, is_outdated, failover } = view;
+        let DatabaseView { row, state, is_outdated, waits: _, failover } = view;
         let (status, error) = status_of(view);
         ManagedDatabase {
             id: row.id.to_string(),
@@ -331,6 +331,9 @@ fn status_of(view: &DatabaseView) -> (&'static str, Option<String>) {
         }
         (Some(state), Some(_)) => (database_status(state), None),
         (None, Some(_)) => ("failed", Some("the database's machine is gone".to_owned())),
-        (_, None) => ("provisioning", Some("the server is being started".to_owned())),
+        (_, None) => {
+            let waits = view.waits.clone().unwrap_or_else(|| "the server is being started".to_owned());
+            ("provisioning", Some(waits))
+        }
     }
 }

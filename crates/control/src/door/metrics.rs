@@ -83,6 +83,7 @@ pub async fn prometheus(State(control): State<Control>) -> Answer<Response> {
         statuses: counted.map_err(Fault::from)?,
         proxy: control.front.database_proxy.as_ref().map(|read| read()).unwrap_or_default(),
         archive: control.archive().map(|archive| archive.figures()).unwrap_or_default(),
+        golden: control.golden_attempts.counts(),
     };
     let serving = sandboxes.iter().filter(|(state, _)| matches!(state.as_str(), "running" | "paused"));
     let machines = [serving.map(|(_, count)| count).sum(), status.standby as u64, status.blanks as u64];

@@ -9,11 +9,17 @@ use axum::{
 use pandastack_door::http::{Answer, SandboxPath, json_body, query_value};
 use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState, Tier, VolumeAccess, VolumeMount};
 use pandastack_wire_public::{
-    CreateSandbox, CreateSandboxSpec, Sandbox, VolumeAttachment, egress_list, rfc3339, visible_metadata,
+    CreateSandbox, CreateSandboxSpec, KindFilter, MachineKind, Sandbox, VolumeAttachment, egress_list, rfc3339,
+    visible_metadata,
 };
 
 use super::caller::Authenticated;
-use crate::{Control, app::public_boot_mode, limits::SANDBOXES_LISTED_MAX, store::Intent};
+use crate::{
+    Control,
+    app::public_boot_mode,
+    limits::SANDBOXES_LISTED_MAX,
+    store::{Intent, ListPage, ShownSandbox},
+};
 
 /// Creates a sandbox and answers when it is usable.
 pub async fn create(
@@ -26,7 +32,7 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(render(intent))))
 }
 
-/// Lists the caller's sandboxes, newest first: all, or a page of them.
+/// Lists the caller's sandboxes of some kinds, newest first: all, or a page of them.
 pub async fn list(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -38,11 +44,12 @@ pub async fn list(
     let limit: Option<u64> =
         text("limit").map(|limit| limit.parse()).transpose().map_err(|_| bad("limit", "a number"))?;
     let after: Option<SandboxId> = text("after").map(|id| id.parse()).transpose().map_err(|_| bad("after", "an id"))?;
+    let kinds = KindFilter::read(query_value(&uri, "kind").as_deref())?;
     let found = match (limit, after) {
-        (None, None) => control.store.list(&caller.workspace).await,
+        (None, None) => control.store.list_shown(&caller.workspace, kinds).await,
         (limit, after) => {
             let limit = limit.unwrap_or(SANDBOXES_LISTED_MAX).clamp(1, SANDBOXES_LISTED_MAX);
-            let page = control.store.list_page(&caller.workspace, after, limit).await;
+            let page = control.store.list_page(&caller.workspace, kinds, ListPage { after, limit }).await;
             // Without this check, the page after a deleted sandbox would look like the end.
             if let Some(after) = after.filter(|_| page.as_ref().is_ok_and(Vec::is_empty)) {
                 let known = control.store.state(&caller.workspace, after).await.map_err(Fault::from)?;
@@ -51,8 +58,8 @@ pub async fn list(
             page
         }
     };
-    let intents = found.map_err(Fault::from)?;
-    Ok(Json(intents.into_iter().map(render).collect()))
+    let sandboxes = found.map_err(Fault::from)?;
+    Ok(Json(sandboxes.into_iter().map(render_shown).collect()))
 }
 
 /// Shows one sandbox.
@@ -61,8 +68,8 @@ pub async fn get(
     Authenticated(caller): Authenticated,
     SandboxPath(id): SandboxPath,
 ) -> Answer<Json<Sandbox>> {
-    let intent = control.store.find(&caller.workspace, id).await.map_err(Fault::from)?;
-    Ok(Json(render(intent.ok_or_else(Fault::no_sandbox)?)))
+    let found = control.store.find_shown(&caller.workspace, id).await.map_err(Fault::from)?;
+    Ok(Json(render_shown(found.ok_or_else(Fault::no_sandbox)?)))
 }
 
 /// Deletes a sandbox.
@@ -76,7 +83,12 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Renders a sandbox, the same for every route.
+fn render_shown(ShownSandbox { intent, kind }: ShownSandbox) -> Sandbox {
+    let database_id = (kind == MachineKind::Database).then(|| intent.id.to_string());
+    Sandbox { database_id, ..render(intent) }
+}
+
+/// Renders a sandbox of no database, the same for every route.
 pub(super) fn render(intent: Intent) -> Sandbox {
     let Intent { id, workspace, generation: _, created_at_ns, spec, volume_names, from_snapshot, .. } = intent;
     // Made from the caller's own template: its origin is a layer, but not a snapshot.
@@ -112,6 +124,7 @@ pub(super) fn render(intent: Intent) -> Sandbox {
         egress_allowlist: egress_list(&spec.egress),
         egress_mbps: spec.bandwidth_mbps,
         volumes: spec.volumes.into_iter().zip(volume_names).map(attachment).collect(),
+        database_id: None,
     }
 }
 

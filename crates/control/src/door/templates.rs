@@ -10,12 +10,13 @@ use axum::{
 use pandastack_door::http::Answer;
 use pandastack_model::{ByteSize, Fault, FaultKind};
 use pandastack_wire_fleet::TemplateView;
-use pandastack_wire_public::{Template, rfc3339};
+use pandastack_wire_public::{DatabasePreparation, PreparationStatus, Template, rfc3339};
 use serde_json::{Value, json};
 
 use super::caller::Authenticated;
 use crate::{
     Control,
+    app::GoldenState,
     bakes::{PendingTemplate, PendingView},
     build::TemplateSettings,
     store,
@@ -26,7 +27,10 @@ use crate::{
 /// server is still making are listed with their `status`.
 pub async fn list(State(control): State<Control>, Authenticated(caller): Authenticated) -> Answer<Json<Vec<Template>>> {
     let pending = control.templates.bakes.pending();
-    let mut templates: Vec<_> = control.host.templates().await.into_iter().map(global).collect();
+    let mut templates = Vec::new();
+    for view in control.host.templates().await {
+        templates.push(of_host(&control, view).await?);
+    }
     let is_new = |pending: &PendingView| !templates.iter().any(|known| pending.is_named(&known.name));
     let pending: Vec<_> = pending.into_iter().filter(is_new).map(unfinished).collect();
     templates.extend(pending);
@@ -48,9 +52,12 @@ pub async fn get(
     }
     control.need_host()?;
     let pending = control.templates.bakes.pending();
-    let found = control.host.templates().await.into_iter().find(|template| template.name == name).map(global);
-    let unfinished = || pending.into_iter().find(|pending| pending.is_named(&name)).map(unfinished);
-    Ok(Json(found.or_else(unfinished).ok_or_else(missing)?))
+    let found = control.host.templates().await.into_iter().find(|template| template.name == name);
+    if let Some(found) = found {
+        return Ok(Json(of_host(&control, found).await?));
+    }
+    let unfinished = pending.into_iter().find(|pending| pending.is_named(&name)).map(unfinished);
+    Ok(Json(unfinished.ok_or_else(missing)?))
 }
 
 /// Deletes a template of the caller's workspace. Sandboxes made from it keep running.
@@ -70,6 +77,27 @@ fn missing() -> Fault {
     Fault::new(FaultKind::Missing, "template.not_found", "template not found")
 }
 
+async fn of_host(control: &Control, view: TemplateView) -> Result<Template, Fault> {
+    let databases = control.preparation_of(&view).await?.map(preparation);
+    Ok(Template { databases, ..global(view) })
+}
+
+fn preparation(state: GoldenState) -> DatabasePreparation {
+    let blank = |status| DatabasePreparation { status, since: None, error: None, next_try_at: None };
+    match state {
+        GoldenState::Waiting => blank(PreparationStatus::Waiting),
+        GoldenState::Preparing { since_ns } => {
+            DatabasePreparation { since: Some(rfc3339(since_ns)), ..blank(PreparationStatus::Preparing) }
+        }
+        GoldenState::Ready => blank(PreparationStatus::Ready),
+        GoldenState::Failed { error, retry_at_ns } => DatabasePreparation {
+            error: Some(error),
+            next_try_at: Some(rfc3339(retry_at_ns)),
+            ..blank(PreparationStatus::Failed)
+        },
+    }
+}
+
 fn global(view: TemplateView) -> Template {
     let TemplateView { name, layer, memory_mib, cpus, disk_mib } = view;
     Template {
@@ -83,6 +111,7 @@ fn global(view: TemplateView) -> Template {
         base: None,
         status: None,
         meta: [("layer".to_owned(), json!(layer))].into(),
+        databases: None,
     }
 }
 
@@ -101,6 +130,7 @@ fn unfinished(view: PendingView) -> Template {
         base: None,
         status: Some(status.to_owned()),
         meta: [("description".to_owned(), json!(description))].into(),
+        databases: None,
     }
 }
 
@@ -120,6 +150,7 @@ fn render(template: store::TemplateRow) -> Template {
         base: Some(base),
         status: None,
         meta,
+        databases: None,
     }
 }
 

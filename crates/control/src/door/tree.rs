@@ -6,7 +6,7 @@ use pandastack_model::SandboxId;
 use pandastack_wire_public::{FamilyTree, TreeNode, rfc3339};
 
 use super::caller::Authenticated;
-use crate::{Control, store::FamilyMember};
+use crate::{Control, app::CostedMember, store::FamilyMember};
 
 /// Shows ancestors, siblings and descendants, from the oldest down.
 pub async fn show(
@@ -15,13 +15,13 @@ pub async fn show(
     SandboxPath(id): SandboxPath,
 ) -> Answer<Json<FamilyTree>> {
     let family = control.tree(&caller, id).await?;
-    let root = family.first().map_or(id, |root| root.id);
+    let root = family.first().map_or(id, |root| root.member.id);
     let nodes = family.into_iter().map(|relative| render(relative, root)).collect();
     Ok(Json(FamilyTree { sandbox_id: id.to_string(), root_id: root.to_string(), nodes }))
 }
 
-fn render(relative: FamilyMember, root: SandboxId) -> TreeNode {
-    let FamilyMember { id, parent, status, template, created_at_ns, tree, index } = relative;
+fn render(CostedMember { member, cost }: CostedMember, root: SandboxId) -> TreeNode {
+    let FamilyMember { id, parent, status, template, created_at_ns, tree, index, name, size: _ } = member;
     TreeNode {
         id: id.to_string(),
         // The root's parent, if it had one, is no longer recorded.
@@ -31,5 +31,7 @@ fn render(relative: FamilyMember, root: SandboxId) -> TreeNode {
         created_at: rfc3339(created_at_ns),
         fork_tree_id: tree,
         fork_index: index,
+        name,
+        cost,
     }
 }

@@ -13,14 +13,14 @@ use pandastack_door::{
     EndlessStream, Place,
     http::{Answer, event_stream, flag, query_value},
 };
-use pandastack_wire_public::{EventPlace, WorkspaceEvents, sse};
+use pandastack_wire_public::{EventPlace, KindFilter, WorkspaceEvents, sse};
 use tokio::time::Instant;
 
 use super::caller::Authenticated;
 use crate::{
     Control,
     limits::{EVENT_STREAM_MAX, EVENTS_PER_WORKSPACE_MAX, KEEPALIVE, WORKSPACE_EVENTS_LISTED},
-    workspace_events::{EventCursor, FollowedNews, WorkspaceFollower},
+    workspace_events::{EventCursor, FeedReader, FollowedNews, WorkspaceFollower},
 };
 
 /// How long a browser waits before it opens the stream again.
@@ -41,14 +41,16 @@ pub async fn list(
     let since = heard.or_else(|| query_value(&uri, "since")).filter(|since| !since.is_empty());
     // An unreadable place is one of long ago.
     let since = since.map(|since| since.parse().unwrap_or_else(|()| EventCursor::unknown()));
+    let kinds = KindFilter::read(query_value(&uri, "kind").as_deref())?;
+    let reader = FeedReader { caller, kinds };
     if !flag(&uri, "follow") {
         let limit = query_value(&uri, "limit").and_then(|limit| limit.parse().ok());
         let limit = limit.unwrap_or(WORKSPACE_EVENTS_LISTED).min(EVENTS_PER_WORKSPACE_MAX);
-        let (events, cursor) = log.tail(&caller, (since.as_ref(), limit), now_ns);
+        let (events, cursor) = log.tail(&reader, (since.as_ref(), limit), now_ns);
         return Ok(Json(WorkspaceEvents { events, cursor: cursor.to_string() }).into_response());
     }
-    let place = control.front.followers.take(Some(&caller.workspace))?;
-    let (follower, here) = log.follow(&caller, since.as_ref(), now_ns);
+    let place = control.front.followers.take(Some(&reader.caller.workspace))?;
+    let (follower, here) = log.follow(&reader, since.as_ref(), now_ns);
     let begin = since.unwrap_or(here);
     let said = format!("retry: {}\n{}", RETRY.as_millis(), write_place("ready", &begin));
     let telling = FollowedWorkspace { follower, until: Instant::now() + EVENT_STREAM_MAX, _place: place };

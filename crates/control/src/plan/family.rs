@@ -49,6 +49,8 @@ mod tests {
             status: "running".into(),
             template: "base".into(),
             created_at_ns: 0,
+            name: None,
+            size: None,
             tree: None,
             index: None,
         }

@@ -1,16 +1,21 @@
 //! Families: which sandbox was forked from which. A deleted sandbox stays known while it has
 //! descendants, up to a limit.
 
-use pandastack_database::{Transaction, query};
+use std::collections::BTreeMap;
+
+use pandastack_database::{DatabaseRow, Transaction, query};
 use pandastack_model::SandboxId;
 use pandastack_wire_fleet::WorkspaceId;
 
 use super::{
-    Store, StoreError, failed, from_sql,
+    MachineSize, Store, StoreError, failed, from_sql,
     intent::{column, read_id},
     to_sql,
 };
 use crate::limits::ANCESTORS_PER_WORKSPACE_MAX;
+
+/// The label with the name that people gave.
+const NAME_LABEL: &str = "name";
 
 /// One member of a family.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,15 +28,21 @@ pub struct FamilyMember {
     pub created_at_ns: u64,
     pub tree: Option<String>,
     pub index: Option<u32>,
+    /// The label `name`.
+    pub name: Option<String>,
+    /// `None` for one that is deleted.
+    pub size: Option<MachineSize>,
 }
 
 impl Store {
     /// Lists all sandboxes of a workspace, and its deleted ones that are still known.
     pub async fn relatives(&self, workspace: &WorkspaceId) -> Result<Vec<FamilyMember>, StoreError> {
         let sql =
-            "SELECT id, parent, status, template, created_at, fork_tree_id, fork_index FROM sandbox WHERE workspace = ?
+            "SELECT id, parent, status, template, created_at, fork_tree_id, fork_index, metadata, cpus, memory_mib,
+                       disk_mib FROM sandbox WHERE workspace = ?
                    UNION ALL
-                   SELECT id, parent, 'deleted', template, created_at, NULL, NULL FROM fork_ancestor WHERE workspace = ?
+                   SELECT id, parent, 'deleted', template, created_at, NULL, NULL, NULL, NULL, NULL, NULL
+                       FROM fork_ancestor WHERE workspace = ?
                    ORDER BY created_at, id";
         let rows = query(sql)
             .bind(&workspace.0)
@@ -51,10 +62,27 @@ impl Store {
                 created_at_ns: column(row, "created_at").map(from_sql)?,
                 tree: column(row, "fork_tree_id")?,
                 index: column::<Option<i64>>(row, "fork_index")?.and_then(|index| u32::try_from(index).ok()),
+                name: name_in(column(row, "metadata")?),
+                size: size_in(row)?,
             })
         };
         rows.iter().map(relative).collect()
     }
+}
+
+/// Returns the label `name` of stored labels.
+fn name_in(metadata: Option<String>) -> Option<String> {
+    let mut labels: BTreeMap<String, String> = serde_json::from_str(&metadata?).ok()?;
+    labels.remove(NAME_LABEL).filter(|name| !name.is_empty())
+}
+
+fn size_in(row: &DatabaseRow) -> Result<Option<MachineSize>, StoreError> {
+    let number = |name| column::<Option<i64>>(row, name);
+    let (Some(cpus), Some(memory), Some(disk)) = (number("cpus")?, number("memory_mib")?, number("disk_mib")?) else {
+        return Ok(None);
+    };
+    let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
+    Ok(Some(MachineSize { cpus, memory_mib: from_sql(memory), disk_mib: from_sql(disk) }))
 }
 
 /// Keeps a sandbox that is about to be deleted, if it has children. Past the limit, those that were

@@ -6,10 +6,10 @@ use pandastack_database::{DatabaseRow, Target, Transaction, query, query_scalar}
 use pandastack_kit::trace;
 use pandastack_model::{DeliveryId, EventAudience, EventId, EventKind, SandboxId, WebhookId};
 use pandastack_wire_fleet::WorkspaceId;
-use pandastack_wire_public::{EventPattern, WebhookEvent};
+use pandastack_wire_public::{EventPattern, MachineKind, WebhookEvent};
 use serde_json::json;
 
-use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
+use super::{Store, StoreError, failed, from_sql, intent::column, shown::kind_of, to_sql};
 use crate::{
     events::{EventDetails, LastingState, SandboxEvent, state_events},
     limits::{WEBHOOK_NOISE_PENDING_MAX, WEBHOOK_PENDING_MAX},
@@ -20,9 +20,9 @@ impl Store {
     /// Records an event that changes no row.
     pub async fn tell(&self, id: SandboxId, event: SandboxEvent) -> Result<(), StoreError> {
         let queued = self.queue(id, &event).await;
-        let workspace = self.workspace_of(id).await.ok().flatten();
+        let home = self.home_of(id).await.ok().flatten();
         // The stream gets the event even if the database is not writable.
-        self.record(id, workspace.as_ref(), vec![event]);
+        self.record(id, home.as_ref(), vec![event]);
         self.wake(queued?);
         Ok(())
     }
@@ -48,30 +48,25 @@ impl Store {
     /// Sends committed events to the stream and wakes the delivery loop.
     pub(super) fn publish(&self, id: SandboxId, announced: PendingEvents) {
         self.wake(announced.posted);
-        self.record(id, announced.workspace.as_ref(), announced.events);
+        self.record(id, announced.home.as_ref(), announced.events);
     }
 
-    fn record(&self, id: SandboxId, workspace: Option<&WorkspaceId>, events: Vec<SandboxEvent>) {
+    fn record(&self, id: SandboxId, home: Option<&EventHome>, events: Vec<SandboxEvent>) {
         for event in &events {
-            self.tell_workspace(workspace, id, event);
+            self.tell_workspace(home, id, event);
         }
         self.events.record(id, events);
     }
 
     /// Adds an event of a sandbox to the events of its workspace.
-    pub(super) fn tell_workspace(&self, workspace: Option<&WorkspaceId>, id: SandboxId, event: &SandboxEvent) {
-        if let Some(workspace) = workspace {
-            self.workspace_events.record(workspace, WorkspaceChange::of(id, event));
+    pub(super) fn tell_workspace(&self, home: Option<&EventHome>, id: SandboxId, event: &SandboxEvent) {
+        if let Some(EventHome { workspace, machine }) = home {
+            self.workspace_events.record(workspace, WorkspaceChange::of((id, *machine), event));
         }
     }
 
-    async fn workspace_of(&self, id: SandboxId) -> Result<Option<WorkspaceId>, StoreError> {
-        let found: Option<String> = query_scalar("SELECT workspace FROM sandbox WHERE id = ?")
-            .bind(id.to_string())
-            .fetch_optional(&self.database)
-            .await
-            .map_err(failed("find a sandbox's workspace"))?;
-        Ok(found.map(WorkspaceId))
+    async fn home_of(&self, id: SandboxId) -> Result<Option<EventHome>, StoreError> {
+        Ok(announced(&self.database, id).await?.map(|found| found.home))
     }
 }
 
@@ -88,7 +83,14 @@ pub(super) enum SubscriberFound {
 pub(super) struct PendingEvents {
     events: Vec<SandboxEvent>,
     posted: SubscriberFound,
-    workspace: Option<WorkspaceId>,
+    home: Option<EventHome>,
+}
+
+/// Where the events of a sandbox are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct EventHome {
+    pub workspace: WorkspaceId,
+    pub machine: MachineKind,
 }
 
 impl PendingEvents {
@@ -107,8 +109,8 @@ pub(super) async fn announce(
     details: EventDetails<'_>,
     at_ns: u64,
 ) -> Result<PendingEvents, StoreError> {
-    let last = announced(tx, id).await?;
-    let workspace = last.as_ref().map(|last| last.workspace.clone());
+    let last = announced(&mut *tx, id).await?;
+    let home = last.as_ref().map(|last| last.home.clone());
     let events = state_events(now, last.and_then(|last| last.state), details, at_ns);
     if events.is_empty() {
         return Ok(PendingEvents::default());
@@ -125,7 +127,7 @@ pub(super) async fn announce(
             posted = SubscriberFound::Some;
         }
     }
-    Ok(PendingEvents { events, posted, workspace })
+    Ok(PendingEvents { events, posted, home })
 }
 
 /// Makes the last event of a sandbox. Webhooks do not get it if the sandbox never ran.
@@ -137,37 +139,36 @@ pub(super) async fn announce_end(
 ) -> Result<EndEvent, StoreError> {
     let payload = reason.map_or_else(|| json!({}), |reason| json!({ "reason": reason }));
     let event = SandboxEvent::new(EventKind::Deleted, at_ns, payload);
-    let last = announced(tx, id).await?;
+    let last = announced(&mut *tx, id).await?;
     let posted = match last.as_ref().and_then(|last| last.state) {
         Some(_) => post(tx, id, &event).await?,
         None => SubscriberFound::Nothing,
     };
-    Ok(EndEvent { event, posted, workspace: last.map(|last| last.workspace) })
+    Ok(EndEvent { event, posted, home: last.map(|last| last.home) })
 }
 
 /// The last event of a sandbox, to be published after the commit of its transaction.
 pub(super) struct EndEvent {
     pub event: SandboxEvent,
     pub posted: SubscriberFound,
-    pub workspace: Option<WorkspaceId>,
+    pub home: Option<EventHome>,
 }
 
-/// The workspace of a sandbox, and its last announced state.
+/// Where the events of a sandbox are told, and its last announced state.
 struct Announced {
-    workspace: WorkspaceId,
+    home: EventHome,
     state: Option<LastingState>,
 }
 
-async fn announced(tx: &mut Transaction, id: SandboxId) -> Result<Option<Announced>, StoreError> {
-    let row = query("SELECT announced, workspace FROM sandbox WHERE id = ?")
-        .bind(id.to_string())
-        .fetch_optional(tx)
-        .await
-        .map_err(failed("read the announced state"))?;
+async fn announced(on: impl Into<Target<'_>>, id: SandboxId) -> Result<Option<Announced>, StoreError> {
+    let sql = "SELECT announced, sandbox.workspace, managed_database.id AS database_id
+               FROM sandbox LEFT JOIN managed_database ON managed_database.id = sandbox.id WHERE sandbox.id = ?";
+    let row = query(sql).bind(id.to_string()).fetch_optional(on).await.map_err(failed("read the announced state"))?;
     let Some(row) = row else { return Ok(None) };
     let (word, workspace): (Option<String>, String) = (column(&row, "announced")?, column(&row, "workspace")?);
     let state = word.and_then(|word| LastingState::from_name(&word));
-    Ok(Some(Announced { workspace: WorkspaceId(workspace), state }))
+    let home = EventHome { workspace: WorkspaceId(workspace), machine: kind_of(&row)? };
+    Ok(Some(Announced { home, state }))
 }
 
 /// Queues a delivery for every webhook that subscribed to this event.

@@ -142,7 +142,7 @@ impl Store {
         row.as_ref().map(read_state).transpose()
     }
 
-    /// Lists a workspace's sandboxes, newest first.
+    /// Lists a workspace's sandboxes of all kinds, newest first.
     pub async fn list(&self, workspace: &WorkspaceId) -> Result<Vec<Intent>, StoreError> {
         let rows = query("SELECT * FROM sandbox WHERE workspace = ? ORDER BY created_at DESC, id")
             .bind(&workspace.0)
@@ -150,30 +150,6 @@ impl Store {
             .await
             .map_err(failed("list sandboxes"))?;
         rows.iter().map(read_intent).collect()
-    }
-
-    /// Lists a page of a workspace's sandboxes, newest first: those after one of them.
-    pub async fn list_page(
-        &self,
-        workspace: &WorkspaceId,
-        after: Option<SandboxId>,
-        limit: u64,
-    ) -> Result<Vec<Intent>, StoreError> {
-        let rows = match after {
-            None => {
-                let sql = "SELECT * FROM sandbox WHERE workspace = ? ORDER BY created_at DESC, id LIMIT ?";
-                query(sql).bind(&workspace.0).bind(to_sql(limit)).fetch_all(&self.database).await
-            }
-            Some(after) => {
-                let sql = "SELECT sandbox.* FROM sandbox, (SELECT created_at AS at, id AS last FROM sandbox
-                               WHERE workspace = ?1 AND id = ?2) AS page
-                           WHERE workspace = ?1 AND created_at <= at AND (created_at < at OR id > last)
-                           ORDER BY created_at DESC, id LIMIT ?3";
-                let page = query(sql).bind(&workspace.0).bind(after.to_string()).bind(to_sql(limit));
-                page.fetch_all(&self.database).await
-            }
-        };
-        rows.map_err(failed("list a page of sandboxes"))?.iter().map(read_intent).collect()
     }
 
     /// Lists the sandboxes of a fork tree by index.

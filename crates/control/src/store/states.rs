@@ -174,7 +174,7 @@ impl Store {
             .execute(&mut tx)
             .await
             .map_err(failed("record a deleted sandbox"))?;
-        let EndEvent { event, posted, workspace } = announce_end(&mut tx, id, now_ns, reason).await?;
+        let EndEvent { event, posted, home } = announce_end(&mut tx, id, now_ns, reason).await?;
         super::lineage::keep_ancestor(&mut tx, id, now_ns).await?;
         query("DELETE FROM sandbox WHERE id = ?")
             .bind(id.to_string())
@@ -192,7 +192,7 @@ impl Store {
             .map_err(failed("delete old ids of deleted sandboxes"))?;
         tx.commit().await.map_err(failed("commit a delete"))?;
         self.wake(posted);
-        self.tell_workspace(workspace.as_ref(), id, &event);
+        self.tell_workspace(home.as_ref(), id, &event);
         self.events.end(id, event);
         Ok(())
     }

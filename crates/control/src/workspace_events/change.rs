@@ -2,9 +2,13 @@
 
 use pandastack_model::{EventKind, Role, SandboxId};
 use pandastack_wire_fleet::Caller;
+use pandastack_wire_public::{KindFilter, MachineKind};
 use serde_json::{Map, Value};
 
 use crate::events::SandboxEvent;
+
+/// The beginning of the kinds of events of databases.
+const OF_DATABASES: &str = "database.";
 
 /// Who may see an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +36,8 @@ pub struct WorkspaceChange {
     pub at_ns: u64,
     pub kind: &'static str,
     pub sandbox: Option<SandboxId>,
+    /// What the sandbox is for.
+    pub machine: MachineKind,
     pub readers: EventReaders,
     pub payload: Map<String, Value>,
 }
@@ -44,17 +50,28 @@ impl WorkspaceChange {
             Value::Object(payload) => payload,
             _ => Map::new(),
         };
-        Self { at_ns, kind, sandbox: None, readers: EventReaders::Everybody, payload }
+        let machine = MachineKind::Sandbox;
+        Self { at_ns, kind, sandbox: None, machine, readers: EventReaders::Everybody, payload }
     }
 
     /// Makes the event of a sandbox's event, with the state that it leads to.
-    pub fn of(sandbox: SandboxId, event: &SandboxEvent) -> Self {
+    pub fn of((sandbox, machine): (SandboxId, MachineKind), event: &SandboxEvent) -> Self {
         let mut payload = event.payload.clone();
         if let Some(status) = status_after(event.kind) {
             payload.insert("status".to_owned(), Value::from(status));
         }
         let (at_ns, kind) = (event.at_ns, event.kind.as_str());
-        Self { at_ns, kind, sandbox: Some(sandbox), readers: EventReaders::Everybody, payload }
+        Self { at_ns, kind, sandbox: Some(sandbox), machine, readers: EventReaders::Everybody, payload }
+    }
+
+    /// The database that the sandbox is the machine of.
+    pub(super) fn database(&self) -> Option<SandboxId> {
+        self.sandbox.filter(|_| self.machine == MachineKind::Database)
+    }
+
+    /// Whether a list of some kinds has it. What happens to a database itself is of both kinds.
+    pub(super) fn is_shown(&self, kinds: KindFilter) -> bool {
+        self.kind.starts_with(OF_DATABASES) || kinds.shows(self.machine)
     }
 }
 

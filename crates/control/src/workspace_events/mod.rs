@@ -14,7 +14,7 @@ pub use cursor::EventCursor;
 use cursor::ring_name;
 use pandastack_model::EventKind;
 use pandastack_wire_fleet::{Caller, WorkspaceId};
-use pandastack_wire_public::{WorkspaceEvent, rfc3339};
+use pandastack_wire_public::{KindFilter, WorkspaceEvent, rfc3339};
 use tokio::sync::watch;
 
 use crate::limits::{EVENT_WORKSPACES_MAX, EVENTS_PER_WORKSPACE_MAX, NOISE_EVENTS_PER_SECOND};
@@ -25,6 +25,13 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 #[derive(Default)]
 pub struct WorkspaceLog {
     rings: Mutex<HashMap<WorkspaceId, Arc<WorkspaceRing>>>,
+}
+
+/// Who reads the events of its workspace, and of which machines.
+#[derive(Clone, Debug)]
+pub struct FeedReader {
+    pub caller: Caller,
+    pub kinds: KindFilter,
 }
 
 /// The events of one workspace. Numbers of different rings are not related, so that nobody learns
@@ -70,21 +77,26 @@ impl WorkspaceLog {
     /// a known place, only the events after it.
     pub fn tail(
         &self,
-        caller: &Caller,
+        reader: &FeedReader,
         (since, count): (Option<&EventCursor>, usize),
         at_ns: u64,
     ) -> (Vec<WorkspaceEvent>, EventCursor) {
-        let ring = self.ring(&caller.workspace, at_ns);
+        let ring = self.ring(&reader.caller.workspace, at_ns);
         let kept = ring.lock();
         let after = since.filter(|since| since.ring == ring.name).map_or(0, |since| since.number);
-        let mut seen = ring.visible(&kept, caller, after);
+        let mut seen = ring.visible(&kept, reader, after);
         seen.drain(..seen.len().saturating_sub(count));
         (seen, ring.cursor(&kept))
     }
 
     /// Follows a workspace after a place, or from its next event. Also returns where that is.
-    pub fn follow(&self, caller: &Caller, since: Option<&EventCursor>, at_ns: u64) -> (WorkspaceFollower, EventCursor) {
-        let ring = self.ring(&caller.workspace, at_ns);
+    pub fn follow(
+        &self,
+        reader: &FeedReader,
+        since: Option<&EventCursor>,
+        at_ns: u64,
+    ) -> (WorkspaceFollower, EventCursor) {
+        let ring = self.ring(&reader.caller.workspace, at_ns);
         let (here, seen) = {
             let kept = ring.lock();
             let seen = match since {
@@ -94,7 +106,7 @@ impl WorkspaceLog {
             (ring.cursor(&kept), seen)
         };
         let news = ring.news.subscribe();
-        (WorkspaceFollower { ring, news, seen, caller: caller.clone() }, here)
+        (WorkspaceFollower { ring, news, seen, reader: reader.clone() }, here)
     }
 
     fn ring(&self, workspace: &WorkspaceId, at_ns: u64) -> Arc<WorkspaceRing> {
@@ -131,10 +143,10 @@ impl WorkspaceRing {
     }
 
     /// Renders the events after a number that a caller may see.
-    fn visible(&self, kept: &KeptChanges, caller: &Caller, after: u64) -> Vec<WorkspaceEvent> {
+    fn visible(&self, kept: &KeptChanges, reader: &FeedReader, after: u64) -> Vec<WorkspaceEvent> {
         let first = kept.first_number();
         let numbered = (first..).zip(&kept.changes).filter(|(number, _)| *number > after);
-        let seen = numbered.filter(|(_, change)| change.readers.has(caller));
+        let seen = numbered.filter(|(_, change)| change.readers.has(&reader.caller) && change.is_shown(reader.kinds));
         seen.map(|(number, change)| {
             let id = EventCursor { ring: self.name.clone(), number }.to_string();
             WorkspaceEvent {
@@ -142,6 +154,7 @@ impl WorkspaceRing {
                 ts: rfc3339(change.at_ns),
                 kind: change.kind.to_owned(),
                 sandbox_id: change.sandbox.map(|id| id.to_string()),
+                database_id: change.database().map(|id| id.to_string()),
                 payload: change.payload.clone(),
             }
         })
@@ -180,7 +193,7 @@ pub struct WorkspaceFollower {
     news: watch::Receiver<u64>,
     /// The number of the last event that was heard. `None` if events were lost.
     seen: Option<u64>,
-    caller: Caller,
+    reader: FeedReader,
 }
 
 impl WorkspaceFollower {
@@ -192,7 +205,7 @@ impl WorkspaceFollower {
                 let kept = self.ring.lock();
                 let seen = self.seen.replace(kept.count).filter(|seen| *seen + 1 >= kept.first_number());
                 let Some(seen) = seen else { return FollowedNews::Lost(self.ring.cursor(&kept)) };
-                self.ring.visible(&kept, &self.caller, seen)
+                self.ring.visible(&kept, &self.reader, seen)
             };
             if !fresh.is_empty() {
                 return FollowedNews::Events(fresh);
@@ -209,16 +222,21 @@ mod tests {
 
     use pandastack_model::{Role, SandboxId};
     use pandastack_wire_fleet::{AuthMethod, CallerUser};
+    use pandastack_wire_public::MachineKind;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::events::SandboxEvent;
 
-    fn key(workspace: &str) -> Caller {
-        Caller::of(WorkspaceId(workspace.to_owned()))
+    fn key(workspace: &str) -> FeedReader {
+        reads(Caller::of(WorkspaceId(workspace.to_owned())), KindFilter::default())
     }
 
-    fn person(workspace: &str, role: Role) -> Caller {
+    fn reads(caller: Caller, kinds: KindFilter) -> FeedReader {
+        FeedReader { caller, kinds }
+    }
+
+    fn person(workspace: &str, role: Role) -> FeedReader {
         let user = CallerUser {
             id: "u".into(),
             email: String::new(),
@@ -227,7 +245,8 @@ mod tests {
             role,
             method: AuthMethod::Session,
         };
-        Caller { user: Some(Arc::new(user)), ..key(workspace) }
+        let FeedReader { caller, kinds } = key(workspace);
+        reads(Caller { user: Some(Arc::new(user)), ..caller }, kinds)
     }
 
     fn told(log: &WorkspaceLog, workspace: &str, number: u64) {
@@ -305,11 +324,29 @@ mod tests {
             let change = WorkspaceChange::new("x", number, json!({"n": number}));
             log.record(&WorkspaceId("a".into()), WorkspaceChange { readers, ..change });
         }
-        let seen = |caller: Caller| numbers(&log.tail(&caller, (None, 9), 4).0);
+        let seen = |reader: FeedReader| numbers(&log.tail(&reader, (None, 9), 4).0);
         assert_eq!(seen(key("a")), [1]);
         assert_eq!(seen(person("a", Role::Member)), [1, 2]);
         assert_eq!((seen(person("a", Role::Admin)), seen(person("a", Role::Owner))), (vec![1, 2, 3], vec![1, 2, 3]));
         assert_eq!(seen(person("b", Role::Owner)), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn machines_of_databases_are_told_of_only_on_request() {
+        let (log, workspace, id) = (WorkspaceLog::default(), WorkspaceId("a".into()), SandboxId::random());
+        let kinds = [EventKind::Running, EventKind::EgressDenied, EventKind::DatabaseGrown];
+        for (number, kind) in (1..).zip(kinds) {
+            let event = SandboxEvent::new(kind, number, json!({"n": number}));
+            log.record(&workspace, WorkspaceChange::of((id, MachineKind::Database), &event));
+        }
+        told(&log, "a", 4);
+        let seen = |kinds| log.tail(&reads(key("a").caller, kinds), (None, 9), 4).0;
+        assert_eq!(numbers(&seen(KindFilter::Sandboxes)), [3, 4]);
+        assert_eq!(numbers(&seen(KindFilter::Databases)), [1, 2, 3]);
+        let all = seen(KindFilter::All);
+        assert_eq!(numbers(&all), [1, 2, 3, 4]);
+        assert_eq!(all.iter().map(|event| event.database_id.is_some()).collect::<Vec<_>>(), [true, true, true, false]);
+        assert_eq!(numbers(&log.tail(&key("a"), (None, 1), 4).0), [4], "the last ones of those that are shown");
     }
 
     #[test]
@@ -318,7 +355,10 @@ mod tests {
         told(&log, "a", 7);
         for _ in 0..2 * EVENTS_PER_WORKSPACE_MAX {
             let denied = SandboxEvent::new(EventKind::EgressDenied, 1, json!({"n": 0}));
-            log.record(&WorkspaceId("a".into()), WorkspaceChange::of(SandboxId::random(), &denied));
+            log.record(
+                &WorkspaceId("a".into()),
+                WorkspaceChange::of((SandboxId::random(), MachineKind::Sandbox), &denied),
+            );
         }
         let seen = log.tail(&key("a"), (None, usize::MAX), 2).0;
         assert_eq!((seen.len(), numbers(&seen)[0]), (1 + NOISE_EVENTS_PER_SECOND as usize, 7));
@@ -341,7 +381,7 @@ mod tests {
     fn states_are_named_and_cursors_are_read_back() {
         let id = SandboxId::random();
         let event = SandboxEvent::new(EventKind::Hibernated, 1, json!({"a": 1}));
-        let change = WorkspaceChange::of(id, &event);
+        let change = WorkspaceChange::of((id, MachineKind::Sandbox), &event);
         assert_eq!(Value::Object(change.payload), json!({"a": 1, "status": "hibernated"}));
         let place = EventCursor { ring: "00ff00ff00ff".into(), number: 12 };
         assert_eq!(place.to_string().parse(), Ok(place));

@@ -181,7 +181,7 @@ impl PlayedServer {
     }
 
     async fn counts(&self) -> Counts {
-        let rows = self.rig.get("/v1/sandboxes").await.1.as_array().unwrap().len();
+        let rows = self.rig.get("/v1/sandboxes?kind=all").await.1.as_array().unwrap().len();
         let volumes = self.rig.host.volumes.lock().unwrap().len();
         (rows, self.rig.host.count(), volumes)
     }
@@ -429,7 +429,7 @@ async fn a_reset_of_a_branch_goes_on_and_keeps_its_credentials() {
         let again = becomes(&server.rig, &branch, "running").await;
         assert_eq!(again["connection_url"], branch["connection_url"]);
         assert_ne!(server.volume_of(&branch), old, "it has the old data");
-        assert_eq!(server.counts().await, (2, 2, 2));
+        server.comes_to((2, 2, 2)).await;
         server.is_settled(&again).await;
         server.is_settled(&source).await;
     }

@@ -14,6 +14,7 @@ mod contract;
 mod cookies;
 mod database_care;
 mod database_crashes;
+mod database_prepare;
 mod databases;
 mod docs;
 mod egress;

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use super::{EXTENSION, ROLE, schemas::Schemas};
+use crate::KindFilter;
 
 /// A function that creates the schema of a type.
 type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
@@ -104,6 +105,13 @@ pub fn query(name: &str, schema: Value, text: &str) -> Value {
 pub fn yes_or_no(name: &str, text: &str) -> Value {
     let text = format!("{text} `1`, `true`, `yes` and `on` mean true.");
     query(name, json!({"type": "boolean"}), &text)
+}
+
+/// The query parameter with the kinds of machines that are shown.
+pub fn kinds(text: &str) -> Value {
+    let words = KindFilter::EVERY.map(KindFilter::as_str);
+    let text = format!("{text} `sandbox` is the default.");
+    query("kind", json!({"type": "string", "enum": words}), &text)
 }
 
 /// Marks a parameter as an extension.

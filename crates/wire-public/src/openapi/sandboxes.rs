@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::operation::{Operation, ours, query, route, shape, yes_or_no};
+use super::operation::{Operation, kinds, ours, query, route, shape, yes_or_no};
 use crate::{
     CreateSandbox, EgressList, Event, EventList, Lifecycle, LogLine, MachineMetrics, Sandbox, SetEgress, SetLifecycle,
     Status,
@@ -27,6 +27,7 @@ pub fn operations() -> Vec<Operation> {
                 "Largest number of sandboxes, up to 1000.",
             )))
             .with(ours(query("after", json!({"type": "string"}), "The last sandbox of the page before.")))
+            .with(ours(kinds("Machines of managed databases are left out unless this asks for them.")))
             .refuses(&[400, 404])
             .gives::<Vec<Sandbox>>(200),
         route(TAG, "GET", "/v1/sandboxes/{id}", "Show a sandbox").gives::<Sandbox>(200),

@@ -19,7 +19,19 @@ pub(super) const HOME: &str = "#/components/schemas/";
 
 /// Fields that extend the published API.
 const OURS: &[(&str, &[&str])] = &[
-    ("Sandbox", &["isolation", "isolation_warning", "status_reason", "egress_allowlist", "egress_mbps", "volumes"]),
+    (
+        "Sandbox",
+        &[
+            "isolation",
+            "isolation_warning",
+            "status_reason",
+            "egress_allowlist",
+            "egress_mbps",
+            "volumes",
+            "database_id",
+        ],
+    ),
+    ("Template", &["databases"]),
     ("Version", &["isolation", "isolation_warning"]),
     ("CreateSandbox", &["egress_allowlist", "egress_mbps", "env"]),
     ("VolumeAttachment", &["mount_path"]),
@@ -105,6 +117,17 @@ fn never_null(schema: &mut Value) {
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
     for (name, property) in properties {
         if required.contains(&json!(name)) {
+            continue;
+        }
+        if let Some(choices) = property.get_mut("anyOf").and_then(Value::as_array_mut) {
+            choices.retain(|choice| choice["type"] != "null");
+            if let [only] = &choices[..] {
+                let (only, about) = (only.clone(), property.get("description").cloned());
+                *property = only;
+                if let Some(about) = about {
+                    property["description"] = about;
+                }
+            }
             continue;
         }
         if let Some(types) = property.get_mut("type").and_then(Value::as_array_mut) {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::operation::{Operation, ours, query, route, shape, yes_or_no};
+use super::operation::{Operation, kinds, ours, query, route, shape, yes_or_no};
 use crate::{
     ApiKey, ApiKeys, Audit, AuditTrail, BootStats, CreateApiKey, EventPlace, ExportedAuditEntry, Health, Me,
     MetricSeries, Quotas, Version, WorkspaceEvent, WorkspaceEvents,
@@ -90,8 +90,12 @@ fn events() -> Operation {
             "Maximum number of events of a list; 100 by default, at most 512.",
         ))
         .with(query("since", json!({"type": "string"}), "Only events after this `cursor` or `id`."))
+        .with(kinds(
+            "Events of the machines of managed databases are left out unless this asks for them. Events of the \
+             databases themselves, such as `database.grown`, are always shown.",
+        ))
         .with(yes_or_no("follow", "Keeps the stream open and sends new events."))
-        .refuses(&[503])
+        .refuses(&[400, 503])
         .gives::<WorkspaceEvents>(200)
         .gives_events(&[
             ("ready", shape::<EventPlace>),

@@ -38,6 +38,9 @@ class Template:
     status: Optional[str] = None
     tools: Optional[List[str]] = None
     meta: Optional[Dict[str, Any]] = None
+    databases: Optional[Dict[str, Any]] = None
+    """Whether databases start from it at once: `status` is `waiting`, `preparing`, `ready` or
+    `failed`. Only of templates of databases."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Template:

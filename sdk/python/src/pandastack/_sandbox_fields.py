@@ -9,6 +9,7 @@ from typing import (
     Any,
     Dict,
     List,
+    Literal,
     Mapping,
     Optional,
     Sequence,
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from .volumes import Volume
 
 DEFAULT_TEMPLATE = "code-interpreter"
+
+# Which machines a list or a stream of events has: plain sandboxes, those of databases, or all.
+MachineKind = Literal["sandbox", "database", "all"]
 
 VolumeSpec = Union[str, "Volume", Mapping[str, Any]]
 

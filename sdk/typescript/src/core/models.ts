@@ -435,11 +435,11 @@ export interface DatabaseBackups {
   archive: DatabaseArchive;
   count: number;
   /** The last restore drill. */
-  drill?: BackupDrill | null;
+  drill?: BackupDrill;
   /** Base backups, newest first. */
   items: DatabaseBackup[];
   /** The database can be cloned as of any second in it. None before the first backup. */
-  window?: RestoreWindow | null;
+  window?: RestoreWindow;
 }
 
 /** How to connect to a database. */
@@ -452,6 +452,21 @@ export interface DatabaseConnection {
 /** The last lines of the server's log. */
 export interface DatabaseLogs {
   logs: string;
+}
+
+/**
+ * How far the server is with the machine that databases of a template start from. It makes that
+ * machine once for each bake, in the background.
+ */
+export interface DatabasePreparation {
+  /** Why the last attempt failed. */
+  error?: string;
+  /** When the server tries again. */
+  next_try_at?: string;
+  /** When the attempt that runs began. */
+  since?: string;
+  /** The state of such a preparation. `waiting`: it begins soon. */
+  status: "waiting" | "preparing" | "ready" | "failed";
 }
 
 /** Figures of a running database. */
@@ -948,6 +963,18 @@ export interface MovePath {
   to: string;
 }
 
+/** What one sandbox takes and costs. */
+export interface NodeCost {
+  cpu: number;
+  /** Size of its disk as its guest sees it. */
+  disk_mb: number;
+  /** Memory that its machine held on the host at the last measurement. Absent without a machine. */
+  held_bytes?: number;
+  memory_mb: number;
+  /** List price of an hour in its present state, in dollars: before credit and included storage. */
+  usd_per_hour: number;
+}
+
 /** Opens a code session. */
 export interface OpenSession {
   /** The language; `python` by default. */
@@ -1269,6 +1296,8 @@ export interface Sandbox {
   /** Number of CPUs, from the template. */
   cpu: number;
   created_at: string;
+  /** The managed database that this is the machine of. Absent for plain sandboxes. */
+  database_id?: string;
   /** The destinations that the sandbox may reach. Absent if there is no list. */
   egress_allowlist?: string[];
   egress_mbps?: number;
@@ -1395,6 +1424,8 @@ export interface Template {
   /** The source of the template. */
   base?: string;
   cpu: number;
+  /** Whether databases can start from it at once. Only of templates of databases. */
+  databases?: DatabasePreparation;
   /** Whether the template belongs to the server. Such a template cannot be deleted. */
   is_global: boolean;
   memory_mb: number;
@@ -1424,10 +1455,14 @@ export interface TransferOrg {
 
 /** One sandbox of a family tree. */
 export interface TreeNode {
+  /** What it takes. Absent for an ancestor that is deleted. */
+  cost?: NodeCost;
   created_at?: string;
   fork_index?: number;
   fork_tree_id?: string;
   id: string;
+  /** The label `name`, if it has one. */
+  name?: string;
   parent_id?: string;
   /** The sandbox's status; `deleted` for an ancestor that is known only through its children. */
   status: string;
@@ -1596,6 +1631,8 @@ export interface WorkspaceBudgetRequest {
 
 /** One event of a workspace. */
 export interface WorkspaceEvent {
+  /** The managed database that the sandbox is the machine of. Absent for plain sandboxes. */
+  database_id?: string;
   /** The place after this event, for `since` and `Last-Event-ID`. */
   id: string;
   /** The kind, such as `sandbox.paused` or `volume.changed`. */

@@ -261,14 +261,14 @@ export function postDatabasesIdWake(id: string): JsonCall<models.DatabaseWake> {
 
 /** List recent events of the workspace, or follow them. */
 export function getEvents(
-  query: { limit?: number; since?: string; follow?: boolean } = {},
+  query: { limit?: number; since?: string; kind?: "sandbox" | "database" | "all"; follow?: boolean } = {},
 ): JsonCall<models.WorkspaceEvents> {
   return { kind: "json", method: "GET", path: "/v1/events", query };
 }
 
 /** List recent events of the workspace, or follow them. */
 export function getEventsStream(
-  query: { limit?: number; since?: string; follow?: boolean } = {},
+  query: { limit?: number; since?: string; kind?: "sandbox" | "database" | "all"; follow?: boolean } = {},
 ): EventsCall {
   return { kind: "events", method: "GET", path: "/v1/events", query };
 }
@@ -497,7 +497,7 @@ export function getReplLanguages(): JsonCall<string[]> {
 
 /** List sandboxes, newest first. */
 export function getSandboxes(
-  query: { limit?: number; after?: string } = {},
+  query: { limit?: number; after?: string; kind?: "sandbox" | "database" | "all" } = {},
 ): JsonCall<models.Sandbox[]> {
   return { kind: "json", method: "GET", path: "/v1/sandboxes", query };
 }

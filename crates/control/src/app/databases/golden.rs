@@ -19,6 +19,8 @@ use crate::{
 
 /// Where the image expects its volume.
 pub(in crate::app) const VOLUME_PATH: &str = "/var/lib/pandastack/pg";
+/// The code of an attempt that a stop of the server ended.
+const STOPPED: &str = "database.stopped";
 /// First part of the names of the volumes.
 pub(in crate::app) const VOLUME_NAME: &str = "pgdata";
 
@@ -67,6 +69,9 @@ impl Control {
         if let Some(known) = self.known_golden(template).await? {
             return Ok(known);
         }
+        if self.scope.token().is_cancelled() {
+            return Err(stopped());
+        }
         // What an earlier attempt could not remove would be in the way.
         self.remove_stale_goldens().await?;
         let golden = GoldenRow {
@@ -78,20 +83,38 @@ impl Control {
             password: Secret::new(random_text()),
             created_at_ns: self.clock.now_ns(),
         };
-        // Recorded first: after a crash the next start removes what is left.
-        self.store.begin_golden(&golden).await?;
-        let made = async {
-            self.make_golden(&golden).await?;
-            self.clear_maker(&golden).await?;
-            Ok::<(), Fault>(self.store.finish_golden(&golden).await?)
-        };
-        if let Err(fault) = made.await {
-            self.give_up_golden(&golden).await;
-            return Err(fault);
-        }
-        tracing::info!(template = template.name, layer = %golden.layer, "sealed a machine for databases");
+        self.golden_attempts.begin(&template.layer, golden.created_at_ns);
+        let made = self.make_or_stop(&golden).await;
+        let now_ns = self.clock.now_ns();
+        self.golden_attempts.end(&template.layer, made.as_ref().map(|()| ()), now_ns);
+        made?;
+        let took_ms = now_ns.saturating_sub(golden.created_at_ns) / 1_000_000;
+        tracing::info!(template = template.name, layer = %golden.layer, took_ms, "sealed a machine for databases");
         self.remove_stale_goldens().await?;
         Ok(GoldenLayer::of(golden, template))
+    }
+
+    /// Makes a golden layer. A failure, or a stop of the server, leaves nothing of it.
+    async fn make_or_stop(&self, golden: &GoldenRow) -> Result<(), Fault> {
+        // Recorded first: after a crash the next start removes what is left.
+        self.store.begin_golden(golden).await?;
+        let made = async {
+            self.make_golden(golden).await?;
+            self.clear_maker(golden).await?;
+            Ok::<(), Fault>(self.store.finish_golden(golden).await?)
+        };
+        let token = self.scope.token();
+        let made = tokio::select! {
+            made = made => made,
+            () = token.cancelled() => Err(stopped()),
+        };
+        if let Err(fault) = &made {
+            if fault.code != STOPPED {
+                tracing::warn!(template = %golden.template, %fault, "could not make a machine for databases");
+            }
+            self.give_up_golden(golden).await;
+        }
+        made
     }
 
     /// Removes golden layers that are unfinished, or not needed any more. Call it while none is
@@ -147,6 +170,11 @@ impl Control {
             tracing::warn!(layer = %golden.layer, %fault, "could not remove a machine for databases yet");
         }
     }
+}
+
+fn stopped() -> Fault {
+    let text = "the server stopped while it made the machine that databases start from";
+    Fault::new(FaultKind::Unavailable, STOPPED, text)
 }
 
 impl GoldenLayer {

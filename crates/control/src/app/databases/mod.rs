@@ -11,6 +11,7 @@ mod credentials;
 mod golden;
 mod guest;
 mod machine;
+mod prepare;
 mod repair;
 mod schema;
 mod superuser;
@@ -22,6 +23,7 @@ pub(in crate::app) use golden::{VOLUME_NAME, VOLUME_PATH};
 use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::{Caller, DatabaseLogin, IdlePolicy, UseKind};
 use pandastack_wire_public::{DATABASE_ROLE, DatabaseLogs, DatabaseSleep, DatabaseStats};
+pub use prepare::{GoldenAttempts, GoldenCounts, GoldenState};
 pub use repair::ServerStarts;
 use subtle::ConstantTimeEq;
 
@@ -38,13 +40,15 @@ pub struct DatabaseView {
     pub state: Option<SandboxState>,
     /// Whether its template has a newer version. `None` if that is not known.
     pub is_outdated: Option<bool>,
+    /// What it waits for, if it has no machine yet.
+    pub waits: Option<String>,
     /// Only if it failed: the base backup that it can be rebuilt from, or why it cannot.
     pub failover: Option<Result<String, String>>,
 }
 
 impl DatabaseView {
     fn new(row: ManagedDatabaseRow, state: Option<SandboxState>) -> Self {
-        Self { row, state, is_outdated: None, failover: None }
+        Self { row, state, is_outdated: None, waits: None, failover: None }
     }
 
     /// Whether it needs help: a restart, or a rebuild from its archive.
@@ -77,6 +81,9 @@ impl Control {
     async fn with_state(&self, row: ManagedDatabaseRow) -> Result<DatabaseView, Fault> {
         let state = self.store.any_state(row.id).await?;
         let mut view = DatabaseView::new(row, state);
+        if view.state.is_none() && view.row.error.is_none() && view.row.broker_token.is_none() {
+            view.waits = self.golden_wait(view.row.size).await;
+        }
         // Not while clients wait for it: the list of templates is read from the disk.
         if let Some(layer) = &view.row.template_layer
             && view.row.broker_token.is_some()

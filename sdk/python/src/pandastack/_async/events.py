@@ -9,6 +9,7 @@ from ..exceptions import APIConnectionError, ServerError
 from . import flavour
 
 if TYPE_CHECKING:
+    from .._sandbox_fields import MachineKind
     from .client import AsyncPandaStack
 
 _FIRST_DELAY = 0.25
@@ -26,13 +27,17 @@ class AsyncEventsAPI:
         *,
         limit: Optional[int] = None,
         since: Optional[str] = None,
+        kind: Optional[MachineKind] = None,
     ) -> List[models.WorkspaceEvent]:
-        """The last events, oldest first. `since` is the id of an event that is known."""
-        call = operations.get_events(limit=limit, since=since)
+        """The last events, oldest first. `since` is the id of an event that is known.
+
+        Events of the machines of databases are left out, unless `kind` is `database` or `all`.
+        """
+        call = operations.get_events(limit=limit, since=since, kind=kind)
         return (await self._client.transport.json(call))["events"]
 
     async def follow(
-        self, *, since: Optional[str] = None
+        self, *, since: Optional[str] = None, kind: Optional[MachineKind] = None
     ) -> AsyncGenerator[models.WorkspaceEvent, None]:
         """Iterate over events as they happen, without an end.
 
@@ -42,7 +47,7 @@ class AsyncEventsAPI:
         delay = _FIRST_DELAY
         while True:
             try:
-                call = operations.get_events_stream(since=since, follow=True)
+                call = operations.get_events_stream(since=since, kind=kind, follow=True)
                 async with flavour.closing(self._client.transport.events(call)) as events:
                     async for event in events:
                         delay = _FIRST_DELAY

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from .._core import models
     from .._retry import CancelEvent
-    from .._sandbox_fields import VolumeSpec
+    from .._sandbox_fields import MachineKind, VolumeSpec
     from .client import AsyncPandaStack
     from .explore import AsyncCandidate, AsyncExploreResult
 
@@ -206,10 +206,18 @@ class AsyncSandbox(AsyncSandboxRunning, AsyncSandboxSurroundings):
         return await sandbox._begin()
 
     @classmethod
-    async def list(cls: Type[S], *, client: Optional[AsyncPandaStack] = None) -> List[S]:
-        """All sandboxes of the workspace, newest first."""
+    async def list(
+        cls: Type[S],
+        *,
+        kind: Optional[MachineKind] = None,
+        client: Optional[AsyncPandaStack] = None,
+    ) -> List[S]:
+        """All sandboxes of the workspace, newest first, without the machines of databases.
+
+        `kind` asks for those: `database`, or `all`.
+        """
         chosen = client or default_client()
-        found = list_of(await chosen.transport.json(operations.get_sandboxes()), "items")
+        found = list_of(await chosen.transport.json(operations.get_sandboxes(kind=kind)), "items")
         return [cls.from_dict(data, chosen) for data in found]
 
     @classmethod

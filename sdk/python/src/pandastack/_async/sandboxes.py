@@ -10,7 +10,7 @@ from .sandbox import AsyncSandbox
 if TYPE_CHECKING:
     from .._core import models
     from .._retry import CancelEvent
-    from .._sandbox_fields import VolumeSpec
+    from .._sandbox_fields import MachineKind, VolumeSpec
     from .client import AsyncPandaStack
     from .copies import AsyncForkTree
 
@@ -56,15 +56,20 @@ class AsyncSandboxAPI:
             cancel=cancel,
         )
 
-    async def list(self) -> List[AsyncSandbox]:
-        """All sandboxes, newest first."""
-        return await AsyncSandbox.list(client=self._client)
+    async def list(self, *, kind: Optional[MachineKind] = None) -> List[AsyncSandbox]:
+        """All sandboxes, newest first.
 
-    async def iterate(self, *, page: int = _PAGE) -> AsyncGenerator[AsyncSandbox, None]:
+        The machines of managed databases are left out, unless `kind` is `database` or `all`.
+        """
+        return await AsyncSandbox.list(kind=kind, client=self._client)
+
+    async def iterate(
+        self, *, page: int = _PAGE, kind: Optional[MachineKind] = None
+    ) -> AsyncGenerator[AsyncSandbox, None]:
         """Iterate over all sandboxes, newest first, without fetching them all at once."""
         after: Optional[str] = None
         while True:
-            call = operations.get_sandboxes(limit=page, after=after)
+            call = operations.get_sandboxes(limit=page, after=after, kind=kind)
             found = await self._client.transport.json(call)
             for data in found:
                 yield AsyncSandbox.from_dict(data, self._client)

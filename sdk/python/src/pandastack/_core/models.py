@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 __all__ = [
     "AcceptedInvite",
@@ -48,6 +48,7 @@ __all__ = [
     "DatabaseBackups",
     "DatabaseConnection",
     "DatabaseLogs",
+    "DatabasePreparation",
     "DatabaseStats",
     "DatabaseWake",
     "DeclarePort",
@@ -94,6 +95,7 @@ __all__ = [
     "MeterFlush",
     "MetricSeries",
     "MovePath",
+    "NodeCost",
     "OpenSession",
     "Org",
     "OrgInvite",
@@ -662,9 +664,9 @@ class DatabaseBackups(_DatabaseBackupsRequired, total=False):
     """What a database could be restored from."""
 
     # The last restore drill.
-    drill: BackupDrill | None
+    drill: BackupDrill
     # The database can be cloned as of any second in it. None before the first backup.
-    window: RestoreWindow | None
+    window: RestoreWindow
 
 
 class DatabaseConnection(TypedDict):
@@ -679,6 +681,24 @@ class DatabaseLogs(TypedDict):
     """The last lines of the server's log."""
 
     logs: str
+
+
+class _DatabasePreparationRequired(TypedDict):
+    # The state of such a preparation. `waiting`: it begins soon.
+    status: Literal["waiting", "preparing", "ready", "failed"]
+
+
+class DatabasePreparation(_DatabasePreparationRequired, total=False):
+    """How far the server is with the machine that databases of a template start from. It makes that
+    machine once for each bake, in the background.
+    """
+
+    # Why the last attempt failed.
+    error: str
+    # When the server tries again.
+    next_try_at: str
+    # When the attempt that runs began.
+    since: str
 
 
 class _DatabaseStatsRequired(TypedDict):
@@ -1257,6 +1277,22 @@ MovePath = TypedDict(
 )
 
 
+class _NodeCostRequired(TypedDict):
+    cpu: int
+    # Size of its disk as its guest sees it.
+    disk_mb: int
+    memory_mb: int
+    # List price of an hour in its present state, in dollars: before credit and included storage.
+    usd_per_hour: float
+
+
+class NodeCost(_NodeCostRequired, total=False):
+    """What one sandbox takes and costs."""
+
+    # Memory that its machine held on the host at the last measurement. Absent without a machine.
+    held_bytes: int
+
+
 class OpenSession(TypedDict, total=False):
     """Opens a code session."""
 
@@ -1651,6 +1687,8 @@ class _SandboxRequired(TypedDict):
 class Sandbox(_SandboxRequired, total=False):
     """A sandbox, as create, list, get and fork return it."""
 
+    # The managed database that this is the machine of. Absent for plain sandboxes.
+    database_id: str
     # The destinations that the sandbox may reach. Absent if there is no list.
     egress_allowlist: list[str]
     egress_mbps: int
@@ -1787,6 +1825,8 @@ class Template(_TemplateRequired, total=False):
 
     # The source of the template.
     base: str
+    # Whether databases can start from it at once. Only of templates of databases.
+    databases: DatabasePreparation
     # Why sandboxes cannot start from the template now: `waiting` or `baking` while the server makes
     # it, `failed` if it could not. Absent for a template that can be used. `meta.description` says
     # more.
@@ -1810,9 +1850,13 @@ class _TreeNodeRequired(TypedDict):
 class TreeNode(_TreeNodeRequired, total=False):
     """One sandbox of a family tree."""
 
+    # What it takes. Absent for an ancestor that is deleted.
+    cost: NodeCost
     created_at: str
     fork_index: int
     fork_tree_id: str
+    # The label `name`, if it has one.
+    name: str
     parent_id: str
     template: str
 
@@ -2014,6 +2058,8 @@ class _WorkspaceEventRequired(TypedDict):
 class WorkspaceEvent(_WorkspaceEventRequired, total=False):
     """One event of a workspace."""
 
+    # The managed database that the sandbox is the machine of. Absent for plain sandboxes.
+    database_id: str
     sandbox_id: str
 
 

@@ -316,6 +316,7 @@ def get_events(
     *,
     limit: int | None = None,
     since: str | None = None,
+    kind: Literal["sandbox", "database", "all"] | None = None,
     follow: bool | None = None,
 ) -> JsonCall[models.WorkspaceEvents]:
     """List recent events of the workspace, or follow them.
@@ -325,13 +326,18 @@ def get_events(
     event, and `reset` means that events were lost. The header `Last-Event-ID` counts more than
     `since`.
     """
-    return JsonCall("GET", "/v1/events", query={"limit": limit, "since": since, "follow": follow})
+    return JsonCall(
+        "GET",
+        "/v1/events",
+        query={"limit": limit, "since": since, "kind": kind, "follow": follow},
+    )
 
 
 def get_events_stream(
     *,
     limit: int | None = None,
     since: str | None = None,
+    kind: Literal["sandbox", "database", "all"] | None = None,
     follow: bool | None = None,
 ) -> EventsCall:
     """List recent events of the workspace, or follow them.
@@ -341,7 +347,11 @@ def get_events_stream(
     event, and `reset` means that events were lost. The header `Last-Event-ID` counts more than
     `since`. Events: `ready` (EventPlace), `event` (WorkspaceEvent), `reset` (EventPlace).
     """
-    return EventsCall("GET", "/v1/events", query={"limit": limit, "since": since, "follow": follow})
+    return EventsCall(
+        "GET",
+        "/v1/events",
+        query={"limit": limit, "since": since, "kind": kind, "follow": follow},
+    )
 
 
 def get_healthz() -> JsonCall[models.Health]:
@@ -588,9 +598,10 @@ def get_sandboxes(
     *,
     limit: int | None = None,
     after: str | None = None,
+    kind: Literal["sandbox", "database", "all"] | None = None,
 ) -> JsonCall[list[models.Sandbox]]:
     """List sandboxes, newest first."""
-    return JsonCall("GET", "/v1/sandboxes", query={"limit": limit, "after": after})
+    return JsonCall("GET", "/v1/sandboxes", query={"limit": limit, "after": after, "kind": kind})
 
 
 def post_sandboxes(body: models.CreateSandbox) -> JsonCall[models.Sandbox]:

@@ -10,6 +10,7 @@ from ..exceptions import APIConnectionError, ServerError
 from . import flavour
 
 if TYPE_CHECKING:
+    from .._sandbox_fields import MachineKind
     from .client import PandaStack
 
 _FIRST_DELAY = 0.25
@@ -27,13 +28,17 @@ class EventsAPI:
         *,
         limit: Optional[int] = None,
         since: Optional[str] = None,
+        kind: Optional[MachineKind] = None,
     ) -> List[models.WorkspaceEvent]:
-        """The last events, oldest first. `since` is the id of an event that is known."""
-        call = operations.get_events(limit=limit, since=since)
+        """The last events, oldest first. `since` is the id of an event that is known.
+
+        Events of the machines of databases are left out, unless `kind` is `database` or `all`.
+        """
+        call = operations.get_events(limit=limit, since=since, kind=kind)
         return self._client.transport.json(call)["events"]
 
     def follow(
-        self, *, since: Optional[str] = None
+        self, *, since: Optional[str] = None, kind: Optional[MachineKind] = None
     ) -> Generator[models.WorkspaceEvent, None, None]:
         """Iterate over events as they happen, without an end.
 
@@ -43,7 +48,7 @@ class EventsAPI:
         delay = _FIRST_DELAY
         while True:
             try:
-                call = operations.get_events_stream(since=since, follow=True)
+                call = operations.get_events_stream(since=since, kind=kind, follow=True)
                 with flavour.closing(self._client.transport.events(call)) as events:
                     for event in events:
                         delay = _FIRST_DELAY

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from .._core import models
     from .._retry import CancelEvent
-    from .._sandbox_fields import VolumeSpec
+    from .._sandbox_fields import MachineKind, VolumeSpec
     from .client import PandaStack
     from .explore import Candidate, ExploreResult
 
@@ -199,10 +199,18 @@ class Sandbox(SandboxRunning, SandboxSurroundings):
         return sandbox._begin()
 
     @classmethod
-    def list(cls: Type[S], *, client: Optional[PandaStack] = None) -> List[S]:
-        """All sandboxes of the workspace, newest first."""
+    def list(
+        cls: Type[S],
+        *,
+        kind: Optional[MachineKind] = None,
+        client: Optional[PandaStack] = None,
+    ) -> List[S]:
+        """All sandboxes of the workspace, newest first, without the machines of databases.
+
+        `kind` asks for those: `database`, or `all`.
+        """
         chosen = client or default_client()
-        found = list_of(chosen.transport.json(operations.get_sandboxes()), "items")
+        found = list_of(chosen.transport.json(operations.get_sandboxes(kind=kind)), "items")
         return [cls.from_dict(data, chosen) for data in found]
 
     @classmethod

@@ -11,7 +11,7 @@ from .sandbox import Sandbox
 if TYPE_CHECKING:
     from .._core import models
     from .._retry import CancelEvent
-    from .._sandbox_fields import VolumeSpec
+    from .._sandbox_fields import MachineKind, VolumeSpec
     from .client import PandaStack
     from .copies import ForkTree
 
@@ -57,15 +57,20 @@ class SandboxAPI:
             cancel=cancel,
         )
 
-    def list(self) -> List[Sandbox]:
-        """All sandboxes, newest first."""
-        return Sandbox.list(client=self._client)
+    def list(self, *, kind: Optional[MachineKind] = None) -> List[Sandbox]:
+        """All sandboxes, newest first.
 
-    def iterate(self, *, page: int = _PAGE) -> Generator[Sandbox, None, None]:
+        The machines of managed databases are left out, unless `kind` is `database` or `all`.
+        """
+        return Sandbox.list(kind=kind, client=self._client)
+
+    def iterate(
+        self, *, page: int = _PAGE, kind: Optional[MachineKind] = None
+    ) -> Generator[Sandbox, None, None]:
         """Iterate over all sandboxes, newest first, without fetching them all at once."""
         after: Optional[str] = None
         while True:
-            call = operations.get_sandboxes(limit=page, after=after)
+            call = operations.get_sandboxes(limit=page, after=after, kind=kind)
             found = self._client.transport.json(call)
             for data in found:
                 yield Sandbox.from_dict(data, self._client)
