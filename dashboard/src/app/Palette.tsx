@@ -10,6 +10,7 @@ import {
   useState,
 } from "react";
 import type { DatabaseInfo } from "@/data/databases";
+import { ofKind } from "@/data/kinds";
 import { keys, type SandboxInfo } from "@/data/queries";
 import { cx, Kbd, StateDot } from "@/ui";
 import { type Command, useAllCommands } from "./commands";
@@ -175,7 +176,7 @@ function useEntries(): Entry[] {
       shortcut: `g ${page.key}`,
       run: () => void navigate({ to: page.path }),
     }));
-    const sandboxes = (queries.getQueryData<SandboxInfo[]>(keys.sandboxes) ?? [])
+    const sandboxes = ofKind(queries.getQueryData<SandboxInfo[]>(keys.sandboxes) ?? [])
       .slice(0, SANDBOXES_MAX)
       .map(({ id, template, status, metadata }) => ({
         id: `sandbox-${id}`,

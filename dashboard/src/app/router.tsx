@@ -82,6 +82,8 @@ export interface SandboxSearch {
   q?: string | undefined;
   state?: string | undefined;
   template?: string | undefined;
+  /** Machines of databases are shown only on request: `database` or `all`. */
+  kind?: string | undefined;
   create?: boolean | undefined;
 }
 
@@ -89,7 +91,7 @@ const sandboxes = createRoute({
   getParentRoute: () => app,
   path: "/sandboxes",
   validateSearch: (search: Record<string, unknown>): SandboxSearch => ({
-    ...textSearch(search, ["q", "state", "template"]),
+    ...textSearch(search, ["q", "state", "template", "kind"]),
     ...(search["create"] === true ? { create: true } : {}),
   }),
   // The page that people open most: part of the first load, so that it needs no second round trip.

@@ -75,7 +75,7 @@ export function startEvents(queries: QueryClient, who: string): () => void {
 
 /** Tabs share a stream if the browser lets them: by plain http it does on `localhost` only. */
 function openStream(name: string, listener: StreamListener): PageStream {
-  const follow: Follow = (options) => client.events.follow(options);
+  const follow: Follow = (options) => client.events.follow({ ...options, kind: "all" });
   const locks = navigator.locks as LockManager | undefined;
   if (locks === undefined || typeof BroadcastChannel !== "function") {
     return new OwnStream(follow, listener);

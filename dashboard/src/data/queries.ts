@@ -4,6 +4,7 @@ import type { models, SandboxInfo, SnapshotInfo, TemplateBuild } from "@pandasta
 import { queryOptions } from "@tanstack/react-query";
 import { client, sandboxHandle } from "./client";
 import { keys } from "./keys";
+import { plainOnly } from "./kinds";
 
 export type { SandboxInfo, SnapshotInfo, TemplateBuild };
 
@@ -12,14 +13,15 @@ export { keys };
 // While the event stream is up, nothing needs to be read twice. See events.ts.
 const LIVE_MS = 5 * 60_000;
 const PAGE = 1000;
+const PREPARING_MS = 5_000;
 
-/** All sandboxes, newest first. Ten thousand come in ten pages, and the first one is shown at once. */
+/** All sandboxes of every kind, newest first. Ten thousand come in ten pages, and the first one is shown at once. */
 export const sandboxesQuery = queryOptions({
   queryKey: keys.sandboxes,
   queryFn: async ({ signal, client: queries }): Promise<SandboxInfo[]> => {
     const all: SandboxInfo[] = [];
     for (let after: string | undefined; ; after = all.at(-1)?.id) {
-      const page = await client.sandboxes.list({ signal, limit: PAGE, after });
+      const page = await client.sandboxes.list({ signal, limit: PAGE, after, kind: "all" });
       for (const { info } of page) all.push(info);
       if (page.length < PAGE) return all;
       queries.setQueryData<SandboxInfo[]>(keys.sandboxes, (old) => old ?? [...all]);
@@ -29,6 +31,9 @@ export const sandboxesQuery = queryOptions({
   structuralSharing: false,
   staleTime: LIVE_MS,
 });
+
+/** The same without the machines of databases, which most pages do not show. */
+export const plainSandboxesQuery = queryOptions({ ...sandboxesQuery, select: plainOnly });
 
 /** One sandbox. Reading it does not wake it. */
 export function sandboxQuery(id: string) {
@@ -49,10 +54,11 @@ export function treeQuery(id: string) {
   });
 }
 
-/** The last events of the workspace, newest first. */
+/** The last events of the workspace, also of machines of databases, newest first. */
 export const eventsQuery = queryOptions({
   queryKey: keys.events,
-  queryFn: async ({ signal }) => (await client.events.list({ signal, limit: 100 })).reverse(),
+  queryFn: async ({ signal }) =>
+    (await client.events.list({ signal, limit: 200, kind: "all" })).reverse(),
   staleTime: LIVE_MS,
 });
 
@@ -66,6 +72,11 @@ export const templatesQuery = queryOptions({
   queryKey: keys.templates,
   queryFn: ({ signal }) => client.templates.list({ signal }),
   staleTime: LIVE_MS,
+  // How far databases are prepared is no event of the stream.
+  refetchInterval: ({ state: { data } }) =>
+    data?.some(({ databases }) => databases !== undefined && databases.status !== "ready")
+      ? PREPARING_MS
+      : false,
 });
 
 export const buildsQuery = queryOptions({

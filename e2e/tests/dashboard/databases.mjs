@@ -32,6 +32,9 @@ try {
   const made = await step("branch it", () => databases.branch(walk, page));
   await step("compare both", () => databases.compare(walk, page, [id, made]));
   await step("list both", () => databases.list(walk, page, [id, made]));
+  await step("see no machines of databases among the sandboxes", () =>
+    databases.seeNoMachines(walk, page, [id, made]),
+  );
   await step("see a failed one", () => databases.seeFailure(walk, page, made));
   await step("delete the branch", () => databases.deleteFromPage(walk, page, made));
   await step("see its backups", () => databases.seeBackups(walk, page, id));

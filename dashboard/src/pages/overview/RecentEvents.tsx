@@ -1,9 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
 import { eventText } from "@/data/eventText";
 import { shortId } from "@/data/format";
+import { isShownEvent } from "@/data/kinds";
 import { eventsQuery } from "@/data/queries";
-import { Card, cx, RelativeTime, SkeletonRows } from "@/ui";
+import { Card, cx, RelativeTime, Segmented, SkeletonRows } from "@/ui";
 
 const SHOWN = 12;
 
@@ -18,9 +20,25 @@ const DOTS = {
 
 /** What happened last in the workspace. */
 export function RecentEvents() {
-  const { data, isError } = useQuery(eventsQuery);
+  const { data: events, isError } = useQuery(eventsQuery);
+  const [kind, setKind] = useState<"sandbox" | "all">("sandbox");
+  const data = useMemo(() => events?.filter((event) => isShownEvent(event, kind)), [events, kind]);
   return (
-    <Card title="Recent events" flush>
+    <Card
+      title="Recent events"
+      flush
+      actions={
+        <Segmented
+          label="Events of"
+          value={kind}
+          onChange={setKind}
+          choices={[
+            { value: "sandbox", label: "Sandboxes" },
+            { value: "all", label: "All machines" },
+          ]}
+        />
+      }
+    >
       {data === undefined && !isError && <SkeletonRows rows={4} />}
       {isError && <p className="px-4 pb-4 text-muted">The events could not be read.</p>}
       {data?.length === 0 && (
@@ -41,7 +59,7 @@ export function RecentEvents() {
               <span className="min-w-0 flex-1 truncate" title={event.kind}>
                 {event.sandbox_id !== undefined && (
                   <Link
-                    to="/sandboxes/$id"
+                    to={event.database_id ? "/databases/$id" : "/sandboxes/$id"}
                     params={{ id: event.sandbox_id }}
                     className="font-mono text-xs hover:underline"
                   >

@@ -6,8 +6,8 @@ import { count, megabytes, millis, usd } from "@/data/format";
 import {
   billQuery,
   bootStatsQuery,
+  plainSandboxesQuery,
   quotasQuery,
-  sandboxesQuery,
   seriesQuery,
   usageQuery,
 } from "@/data/queries";
@@ -41,7 +41,7 @@ const GROUPS: readonly [string, string, string][] = [
 /** The state of the workspace at a glance. */
 export function Overview() {
   const me = useMe();
-  const sandboxes = useQuery(sandboxesQuery);
+  const sandboxes = useQuery(plainSandboxesQuery);
   return (
     <>
       <PageHeader
@@ -75,7 +75,7 @@ export function Overview() {
 }
 
 function States() {
-  const { data } = useQuery(sandboxesQuery);
+  const { data } = useQuery(plainSandboxesQuery);
   const boots = useQuery(bootStatsQuery(50));
   const bill = useQuery(billQuery);
   const counts = useMemo(() => countByGroup(data ?? []), [data]);

@@ -5,7 +5,16 @@ import { Trash2, TriangleAlert } from "lucide-react";
 import { type ReactNode, Suspense, useEffect, useRef, useState } from "react";
 import { useCommands } from "@/app/commands";
 import { type SandboxInfo, sandboxQuery } from "@/data/queries";
-import { buttonClass, cx, EmptyState, ErrorNote, Loading, lazyPart, SkeletonRows } from "@/ui";
+import {
+  buttonClass,
+  cx,
+  EmptyState,
+  ErrorNote,
+  Loading,
+  lazyPart,
+  Note,
+  SkeletonRows,
+} from "@/ui";
 import { SandboxHeader } from "./Header";
 import { SANDBOX_TABS, type SandboxTab, tabOf } from "./tabs";
 
@@ -53,9 +62,22 @@ function OneSandbox({ id, tab }: { id: string; tab: SandboxTab }) {
     <div className="flex h-full min-h-0 flex-col">
       <SandboxHeader sandbox={sandbox} deleting={deleting} onDeleting={setDeleting} />
       {sandbox.status === "failed" && <Failed sandbox={sandbox} />}
+      {sandbox.database_id && <OfDatabase id={sandbox.database_id} />}
       <TabLinks id={id} tab={tab} />
       <Parts sandbox={sandbox} tab={tab} onDelete={() => setDeleting(true)} />
     </div>
+  );
+}
+
+/** Says that the sandbox is not a plain one, and leads to what people look for. */
+function OfDatabase({ id }: { id: string }) {
+  return (
+    <Note tone="info">
+      This is the machine of a database.{" "}
+      <Link to="/databases/$id" params={{ id }} className="underline">
+        Open the database
+      </Link>
+    </Note>
   );
 }
 

@@ -6,6 +6,7 @@ import { useCommands } from "@/app/commands";
 import type { SandboxSearch } from "@/app/router";
 import { SERVER_URL } from "@/data/client";
 import { count, megabytes, millis, plural, shortId } from "@/data/format";
+import { MACHINE_KINDS, ofKind } from "@/data/kinds";
 import { type SandboxInfo, sandboxesQuery } from "@/data/queries";
 import {
   Badge,
@@ -133,7 +134,10 @@ const COLUMNS: readonly Column<SandboxInfo>[] = [
 export function Sandboxes() {
   const search = useSearch({ from: "/app/sandboxes" });
   const navigate = useNavigate({ from: "/sandboxes" });
-  const { data, error, refetch } = useQuery(sandboxesQuery);
+  const { data: every, error, refetch } = useQuery(sandboxesQuery);
+  const kind = MACHINE_KINDS.find((one) => one === search.kind) ?? "sandbox";
+  const data = useMemo(() => every && ofKind(every, kind), [every, kind]);
+  const others = (every?.length ?? 0) - (data?.length ?? 0);
   const setSearch = useCallback(
     (fields: Search) =>
       void navigate({ search: (old) => clean({ ...old, ...fields }), replace: true }),
@@ -154,9 +158,20 @@ export function Sandboxes() {
       />
       {error && <ErrorNote error={error} onRetry={() => void refetch()} />}
       {data === undefined && !error && <SkeletonRows rows={10} />}
-      {data?.length === 0 && <NoSandboxes onCreate={() => setCreating(true)} />}
+      {data?.length === 0 && (
+        <NoSandboxes
+          onCreate={() => setCreating(true)}
+          hidden={others}
+          onShow={() => setSearch({ kind: "all" })}
+        />
+      )}
       {data !== undefined && data.length > 0 && (
-        <List sandboxes={data} search={search} onSearch={setSearch} />
+        <List
+          sandboxes={data}
+          search={search}
+          onSearch={setSearch}
+          hasKinds={others > 0 || kind !== "sandbox"}
+        />
       )}
       {search.create && (
         <Suspense>
@@ -171,8 +186,10 @@ function List(props: {
   sandboxes: readonly SandboxInfo[];
   search: Search;
   onSearch: (fields: Search) => void;
+  /** Whether there are machines of databases. */
+  hasKinds: boolean;
 }) {
-  const { sandboxes, search, onSearch } = props;
+  const { sandboxes, search, onSearch, hasKinds } = props;
   const navigate = useNavigate({ from: "/sandboxes" });
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const query = useDeferredValue(search.q);
@@ -202,7 +219,13 @@ function List(props: {
       {selected.size > 0 ? (
         <BulkBar sandboxes={picked} onClear={() => setSelected(new Set())} />
       ) : (
-        <Filters sandboxes={sandboxes} shown={rows.length} search={search} onChange={onSearch} />
+        <Filters
+          sandboxes={sandboxes}
+          shown={rows.length}
+          search={search}
+          onChange={onSearch}
+          hasKinds={hasKinds}
+        />
       )}
       <Table
         fill
@@ -231,8 +254,9 @@ function Filters(props: {
   shown: number;
   search: Search;
   onChange: (fields: Search) => void;
+  hasKinds: boolean;
 }) {
-  const { sandboxes, shown, search, onChange } = props;
+  const { sandboxes, shown, search, onChange, hasKinds } = props;
   const counts = useMemo(() => countByGroup(sandboxes), [sandboxes]);
   const templates = useMemo(
     () => [...new Set(sandboxes.map(({ template }) => template))].sort(),
@@ -271,6 +295,20 @@ function Filters(props: {
           <option key={name}>{name}</option>
         ))}
       </Select>
+      {hasKinds && (
+        <Select
+          aria-label="Kind"
+          value={search.kind ?? "sandbox"}
+          onChange={({ target }) =>
+            onChange({ kind: target.value === "sandbox" ? undefined : target.value })
+          }
+          className="w-44! shrink-0"
+        >
+          <option value="sandbox">Sandboxes</option>
+          <option value="database">Machines of databases</option>
+          <option value="all">All machines</option>
+        </Select>
+      )}
       {shown < sandboxes.length && (
         <span role="status" className="text-xs text-muted">
           {plural(shown, "sandbox", "sandboxes")} shown
@@ -280,15 +318,23 @@ function Filters(props: {
   );
 }
 
-function NoSandboxes({ onCreate }: { onCreate: () => void }) {
+function NoSandboxes(props: { onCreate: () => void; hidden: number; onShow: () => void }) {
+  const { onCreate, hidden, onShow } = props;
   return (
     <EmptyState
       icon={<Box size={32} strokeWidth={1.25} />}
       title="No sandboxes yet"
       actions={
-        <Button variant="primary" icon={<Plus size={14} />} onClick={onCreate}>
-          Create a sandbox
-        </Button>
+        <>
+          <Button variant="primary" icon={<Plus size={14} />} onClick={onCreate}>
+            Create a sandbox
+          </Button>
+          {hidden > 0 && (
+            <Button onClick={onShow}>
+              Show {plural(hidden, "machine of databases", "machines of databases")}
+            </Button>
+          )}
+        </>
       }
     >
       <p>A sandbox is a Linux machine of its own. Create one here, or from your code:</p>

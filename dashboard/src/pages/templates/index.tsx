@@ -1,10 +1,10 @@
-import type { TemplateInfo } from "@pandastack/sdk";
+import type { models, TemplateInfo } from "@pandastack/sdk";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Boxes, Hammer, Play, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { client } from "@/data/client";
-import { bytes, megabytes } from "@/data/format";
+import { bytes, exactTime, megabytes } from "@/data/format";
 import { buildsQuery, keys, templatesQuery } from "@/data/queries";
 import {
   Badge,
@@ -139,6 +139,7 @@ function TemplateCards(props: {
               <Badge>{template.cpu ?? "?"} CPU</Badge>
               <Badge>{megabytes(template.memory_mb)}</Badge>
               <Badge>{bytes(template.size_bytes)} disk</Badge>
+              {template.databases && <Databases databases={template.databases} />}
               <Button
                 size="sm"
                 className="ml-auto"
@@ -153,6 +154,27 @@ function TemplateCards(props: {
         ))}
       </ul>
     </section>
+  );
+}
+
+const DATABASE_TONES = {
+  waiting: "info",
+  preparing: "info",
+  ready: "ok",
+  failed: "danger",
+} as const;
+
+/** Whether databases start from a template at once. */
+function Databases({ databases }: { databases: models.DatabasePreparation }) {
+  const { status, error, since, next_try_at: next } = databases;
+  const begun = since === undefined ? "" : ` since ${exactTime(since)}`;
+  const again = next === undefined ? "" : `; next try ${exactTime(next)}`;
+  return (
+    <Badge tone={DATABASE_TONES[status]}>
+      <span title={error === undefined ? `${status}${begun}` : `${error}${again}`}>
+        databases: {status}
+      </span>
+    </Badge>
   );
 }
 

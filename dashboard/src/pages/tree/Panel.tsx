@@ -1,3 +1,4 @@
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import {
   ExternalLink,
@@ -7,7 +8,9 @@ import {
   Trash2,
   Trophy,
 } from "lucide-react";
-import { millis } from "@/data/format";
+import { bytes, megabytes, millis } from "@/data/format";
+import type { SandboxInfo } from "@/data/queries";
+import { machineQuery } from "@/data/sandbox";
 import { Button, buttonClass, CopyId, RelativeTime, StateBadge } from "@/ui";
 import { labelsOf } from "../sandboxes/filter";
 import type { FamilyNode } from "./family";
@@ -72,6 +75,26 @@ export function Panel({
   );
 }
 
+/** The size of its machine, and the memory that it holds on the host now. */
+function Held({ info }: { info: SandboxInfo }) {
+  const hasMachine = info.status === "running" || info.status === "paused";
+  const { data } = useQuery({ ...machineQuery(info.id), enabled: hasMachine });
+  return (
+    <>
+      <dt className="text-muted">Size</dt>
+      <dd>
+        {info.cpu} × {megabytes(info.memory_mb)}
+      </dd>
+      {hasMachine && data && (
+        <>
+          <dt className="text-muted">Memory held</dt>
+          <dd>{bytes(data.host_rss_bytes)}</dd>
+        </>
+      )}
+    </>
+  );
+}
+
 function Facts({ node }: { node: FamilyNode }) {
   const { info } = node;
   return (
@@ -82,6 +105,7 @@ function Facts({ node }: { node: FamilyNode }) {
       <dd>
         <RelativeTime at={node.createdAt} />
       </dd>
+      {info && <Held info={info} />}
       {info?.boot_ms !== undefined && (
         <>
           <dt className="text-muted">Start</dt>

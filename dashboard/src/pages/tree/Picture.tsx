@@ -38,6 +38,8 @@ export interface PictureNode {
   readonly createdAt: string | undefined;
   /** Absent for one that is gone. */
   readonly info: unknown;
+  /** What it takes and costs. */
+  readonly cost?: string | undefined;
   /** How it came from its parent. A clone has a dotted line, and says so. */
   readonly origin?: "branch" | "clone" | undefined;
 }
@@ -305,6 +307,7 @@ function NodeCard({
 }) {
   const isGone = node.info === undefined;
   const age = relativeTime(node.createdAt, Date.now());
+  const firstLine = node.cost === undefined ? 28 : 20;
   const facts = [
     stateLook(node.status).label,
     ...(node.origin === "clone" ? ["clone"] : []),
@@ -345,14 +348,19 @@ function NodeCard({
       <text>
         <tspan
           x={34}
-          y={20}
+          y={firstLine}
           className={cx("text-[13px] font-medium", isGone ? "fill-muted" : "fill-ink")}
         >
           {cut(node.name, 19)}
         </tspan>{" "}
-        <tspan x={34} y={36} className="fill-muted text-[11px]">
+        <tspan x={34} y={firstLine + 16} className="fill-muted text-[11px]">
           {cut(facts.join(" · "), 26)}
-        </tspan>
+        </tspan>{" "}
+        {node.cost !== undefined && (
+          <tspan x={34} y={firstLine + 32} className="fill-muted text-[11px]">
+            {cut(node.cost, 26)}
+          </tspan>
+        )}
       </text>
     </>
   );

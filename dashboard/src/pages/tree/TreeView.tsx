@@ -1,17 +1,20 @@
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { X } from "lucide-react";
 import { useMemo, useState } from "react";
 import { useCommands } from "@/app/commands";
 import { useSandboxActions } from "@/data/actions";
+import { billQuery, pricingQuery } from "@/data/queries";
 import { useTreeActions } from "@/data/treeActions";
 import { ConfirmDialog, copyText, IconButton, toast } from "@/ui";
 import { lossesOf } from "../sandboxes/losses";
 import { Compare } from "./Compare";
+import { costText, ratesOf } from "./cost";
 import { childrenOf, type FamilyNode, siblingsOf } from "./family";
 import { layoutTrees } from "./layout";
 import { type NodeAction, NodeMenu } from "./NodeMenu";
 import { Panel } from "./Panel";
-import { Picture } from "./Picture";
+import { Picture, type PictureNode } from "./Picture";
 import { PromoteDialog } from "./Promote";
 
 export interface TreeViewProps {
@@ -45,6 +48,7 @@ export function TreeView({ label, roots, nodes, start }: TreeViewProps) {
     const children = childrenOf(nodes);
     return layoutTrees(roots, (id) => children.get(id)?.map((child) => child.id) ?? []);
   }, [nodes, roots]);
+  const pictured = usePictured(nodes);
   const selected = search.node ?? start;
   const node = nodes.get(selected ?? "");
   const other = nodes.get(search.with ?? "");
@@ -72,7 +76,7 @@ export function TreeView({ label, roots, nodes, start }: TreeViewProps) {
       <Picture
         label={label}
         tree={tree}
-        nodes={nodes}
+        nodes={pictured}
         selected={selected}
         compared={search.with ?? (choosingFor === selected ? undefined : choosingFor)}
         choosing={choosingFor !== undefined}
@@ -102,6 +106,23 @@ export function TreeView({ label, roots, nodes, start }: TreeViewProps) {
       )}
       {asking && <Ask asking={asking} nodes={nodes} onClose={() => setAsking(undefined)} />}
     </div>
+  );
+}
+
+/** The nodes with what they cost. */
+function usePictured(nodes: ReadonlyMap<string, FamilyNode>): ReadonlyMap<string, PictureNode> {
+  const { data: pricing } = useQuery(pricingQuery);
+  const { data: bill } = useQuery(billQuery);
+  const rates = ratesOf(pricing, bill?.plan);
+  return useMemo(
+    () =>
+      new Map(
+        [...nodes].map(([id, node]) => [
+          id,
+          { ...node, cost: node.info && costText(node.info, rates) },
+        ]),
+      ),
+    [nodes, rates],
   );
 }
 

@@ -26,6 +26,17 @@ test("ancestors that are gone stay in the picture, as far as they are known", ()
   expect(nodes.get("a")?.name).toBe("web");
 });
 
+test("one without a name is named after its template", () => {
+  const long = { ...sandbox("0123456789"), template: "code-interpreter-2" };
+  const nodes = allNodes(
+    [sandbox("abcdefgh"), long, sandbox("x", { forked_from: "gone-gone" })],
+    [{ id: "gone-gone", status: "deleted", template: "base" }],
+  );
+  expect(nodes.get("abcdefgh")?.name).toBe("mini abcd");
+  expect(nodes.get("0123456789")?.name).toBe("code-interpre… 0123");
+  expect(nodes.get("gone-gone")?.name).toBe("base gone");
+});
+
 test("families are found, the largest first", () => {
   const nodes = allNodes(LIST);
   expect(familyRoots(nodes, 2)).toEqual([

@@ -2,9 +2,12 @@
 
 import type { models, SandboxInfo } from "@pandastack/sdk";
 
+// A node has room for 19 characters.
+const TEMPLATE_CHARS = 14;
+
 export interface FamilyNode {
   readonly id: string;
-  /** The name that people gave, else the start of the id. */
+  /** The name that people gave, else the template and the start of the id. */
   readonly name: string;
   readonly status: string;
   readonly template: string;
@@ -23,7 +26,7 @@ export function parentOf({ metadata }: SandboxInfo): string | undefined {
 function nodeOf(info: SandboxInfo): FamilyNode {
   return {
     id: info.id,
-    name: info.metadata?.["name"] || info.id.slice(0, 8),
+    name: info.metadata?.["name"] || unnamed(info.template, info.id),
     status: info.status,
     template: info.template,
     parentId: parentOf(info),
@@ -33,10 +36,18 @@ function nodeOf(info: SandboxInfo): FamilyNode {
   };
 }
 
+/** A name for one that has none: nodes of the same template differ in their ids. */
+function unnamed(template: string | undefined, id: string): string {
+  if (!template) return id.slice(0, 8);
+  const short =
+    template.length > TEMPLATE_CHARS ? `${template.slice(0, TEMPLATE_CHARS - 1)}…` : template;
+  return `${short} ${id.slice(0, 4)}`;
+}
+
 function goneNode(id: string, node?: models.TreeNode): FamilyNode {
   return {
     id,
-    name: id.slice(0, 8),
+    name: node?.name || unnamed(node?.template, id),
     status: "deleted",
     template: node?.template ?? "",
     parentId: node?.parent_id,

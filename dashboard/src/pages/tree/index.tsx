@@ -4,6 +4,7 @@ import { Link, useParams } from "@tanstack/react-router";
 import { GitFork, Network } from "lucide-react";
 import { useMemo, useState } from "react";
 import { plural } from "@/data/format";
+import { ofKind } from "@/data/kinds";
 import { sandboxesQuery, treeQuery } from "@/data/queries";
 import {
   Badge,
@@ -28,11 +29,14 @@ export function TreePage() {
 /** All families of the workspace. */
 export function ForestPage() {
   const { data: sandboxes, error, refetch } = useQuery(sandboxesQuery);
-  const [least, setLeast] = useState<"2" | "1">("2");
-  const nodes = useMemo(() => allNodes(sandboxes ?? []), [sandboxes]);
+  const [shown, setShown] = useState<"families" | "sandboxes" | "machines">("families");
+  const nodes = useMemo(
+    () => allNodes(ofKind(sandboxes ?? [], shown === "machines" ? "all" : "sandbox")),
+    [sandboxes, shown],
+  );
   const roots = useMemo(
-    () => familyRoots(nodes, Number(least)).map(({ root }) => root),
-    [nodes, least],
+    () => familyRoots(nodes, shown === "families" ? 2 : 1).map(({ root }) => root),
+    [nodes, shown],
   );
   return (
     <div className="flex h-full min-h-0 flex-col">
@@ -42,11 +46,12 @@ export function ForestPage() {
         actions={
           <Segmented
             label="Shown"
-            value={least}
-            onChange={setLeast}
+            value={shown}
+            onChange={setShown}
             choices={[
-              { value: "2", label: "Families" },
-              { value: "1", label: "All sandboxes" },
+              { value: "families", label: "Families" },
+              { value: "sandboxes", label: "All sandboxes" },
+              { value: "machines", label: "With databases" },
             ]}
           />
         }

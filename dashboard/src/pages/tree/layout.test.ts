@@ -107,7 +107,7 @@ test("arrow keys lead to relatives", () => {
 
 test("a link starts at the parent and ends at the child", () => {
   const placed = tree(FAMILY);
-  expect(linkPath(node(placed, "a"), node(placed, "b"))).toMatch(/^M176 \d+(\.\d+)?C.* 236 24$/);
+  expect(linkPath(node(placed, "a"), node(placed, "b"))).toMatch(/^M176 \d+(\.\d+)?C.* 236 32$/);
 });
 
 test("a large picture draws only what can be seen", () => {

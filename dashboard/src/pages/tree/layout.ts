@@ -6,9 +6,9 @@
  */
 
 export const NODE_WIDTH = 176;
-export const NODE_HEIGHT = 48;
+export const NODE_HEIGHT = 64;
 export const COLUMN_WIDTH = 236;
-export const ROW_HEIGHT = 64;
+export const ROW_HEIGHT = 80;
 const FAMILY_GAP = 40;
 
 export interface PlacedNode {

@@ -220,3 +220,34 @@ async function runSql(page, sql) {
   await page.keyboard.insertText(sql);
   await page.keyboard.press("Control+Enter");
 }
+
+/** Machines of databases are no sandboxes in the list, the picture and the events, unless somebody asks. */
+export async function seeNoMachines(walk, page, ids) {
+  await goTo(page, "Sandboxes");
+  await page.getByRole("heading", { name: "No sandboxes yet" }).waitFor();
+  await walk.album.take(page, "sandboxes-of-databases-hidden");
+  await page.getByRole("button", { name: "Show 2 machines of databases" }).click();
+  for (const id of ids) await page.locator(`[data-row="${id}"]`).waitFor();
+  await page.getByLabel("Kind").selectOption({ label: "Sandboxes" });
+  for (const id of ids) await page.locator(`[data-row="${id}"]`).waitFor({ state: "detached" });
+  await goTo(page, "Fork trees");
+  await page.getByText("No forks yet").waitFor();
+  await page.getByRole("radiogroup", { name: "Shown" }).getByText("With databases").click();
+  const branch = node(page, ids[1]);
+  await branch.getByText("postgres-16").waitFor();
+  await branch.getByText("/h").waitFor();
+  await walk.album.take(page, "fork-trees-with-databases");
+  await goTo(page, "Overview");
+  const events = page.locator("section").filter({ hasText: "Recent events" });
+  await events.getByText("database changed").first().waitFor();
+  holds("machines of databases are silent", (await events.getByText("started in").count()) === 0);
+  await events.getByText("All machines").click();
+  await events.getByText("started in").first().waitFor();
+  holds(
+    "no database tried to reach its host",
+    !(await events.innerText()).includes("tried to reach"),
+  );
+  await goTo(page, "Templates");
+  await page.locator('[data-template="postgres-16"]').getByText("databases: ready").waitFor();
+  await goTo(page, "Databases");
+}
