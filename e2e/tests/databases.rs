@@ -8,6 +8,7 @@ mod idle;
 mod kills;
 mod own;
 mod own_changes;
+mod quiet;
 mod restored;
 mod strangers;
 mod wire;
@@ -142,6 +143,7 @@ impl DatabaseBed {
 #[tokio::test]
 async fn a_database_lives_sleeps_branches_and_ends() {
     let bed = DatabaseBed::start();
+    quiet::the_server_is_prepared(&bed).await;
     let receiver = strangers::listen_to_events(&bed).await;
     let (status, made) = bed.send(Method::POST, "/v1/databases", json!({"label": "orders"})).await;
     assert_eq!((status, &made["status"]), (202, &json!("provisioning")), "{made}");
@@ -155,6 +157,7 @@ async fn a_database_lives_sleeps_branches_and_ends() {
     a_sleeper_wakes_by_the_first_connection(&bed, &database).await;
     let branch = a_branch_goes_its_own_way(&bed, &database).await;
     its_owner_looks_at_it(&bed, &database).await;
+    quiet::machines_of_databases_stay_out_of_sight(&bed, &[&database, &branch]).await;
     let stranger = strangers::other_tenant(&bed).await;
     strangers::no_route_leads_to_it(&bed, &database, &branch, &stranger).await;
     strangers::its_log_is_its_own(&bed, &database, &branch, &stranger).await;
@@ -166,6 +169,8 @@ async fn a_database_lives_sleeps_branches_and_ends() {
     let published = published_clients_create_one(&bed).await;
     a_volume_with_other_files_is_refused(&bed).await;
     its_time_and_space_are_metered(&bed, &database).await;
+    quiet::no_database_reaches_for_its_host(&bed, &[&database, &branch]).await;
+    quiet::no_user_waited_for_a_golden_layer(&bed).await;
     nothing_stays(&bed, &[&database, &branch, &published]).await;
 }
 

@@ -7,12 +7,13 @@ use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::SystemTime,
+    time::{Duration, Instant, SystemTime},
 };
 
 use anyhow::{Context, Result, bail, ensure};
 use pandastack_layers::{DataVolume, copy_layer, file_digest};
 use pandastack_sys::{private, reflink::clone_or_copy};
+use serde_json::Value;
 
 use crate::{
     DataFolder,
@@ -21,6 +22,10 @@ use crate::{
 
 /// The template of databases.
 pub const TEMPLATE: &str = "postgres-16";
+
+/// How long the machine may take without a KVM, beside other tests.
+const READY_MAX: Duration = Duration::from_secs(600);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// How many prepared folders stay: those of a few builds that are tested in turn.
 const KEPT: usize = 3;
@@ -59,6 +64,10 @@ fn prepare(place: &Path) -> Result<()> {
     let folder = DataFolder::with_templates()?;
     folder.add_template(TEMPLATE)?;
     let mut server = TestServer::start(folder.path(), &["--standby", "0", "--blanks", "0"])?;
+    let said = server.said();
+    ensure!(said.contains("preparing  databases of postgres-16,"), "the start does not tell of it: {said}");
+    // The server makes it by itself.
+    wait_until_ready(&server)?;
     for words in [["create", "--label", "first"], ["delete", "first", "--yes"]] {
         let mut command = Command::new(built("pandastack"));
         command.args(["--api-url", &server.url, "db"]).args(words).env("PANDASTACK_API_KEY", &server.key);
@@ -71,6 +80,22 @@ fn prepare(place: &Path) -> Result<()> {
     ensure!(code == Some(0), "the server ended with {code:?}: {said}");
     // The last step: a folder of this name is complete.
     fs::rename(folder.path(), place).context("keep the prepared folder")
+}
+
+/// Waits until databases can start at once.
+fn wait_until_ready(server: &TestServer) -> Result<()> {
+    let deadline = Instant::now() + READY_MAX;
+    loop {
+        let mut command = Command::new(built("pandastack"));
+        command.args(["--api-url", &server.url, "template", "get", TEMPLATE, "--json"]);
+        let output = command.env("PANDASTACK_API_KEY", &server.key).stdin(Stdio::null()).output()?;
+        let template: Value = serde_json::from_slice(&output.stdout).context("read the template")?;
+        match template["databases"]["status"].as_str() {
+            Some("ready") => return Ok(()),
+            Some("waiting" | "preparing") if Instant::now() < deadline => std::thread::sleep(LOOK),
+            _ => bail!("{TEMPLATE} is not prepared: {template}\n{}", server.said()),
+        }
+    }
 }
 
 /// Removes all prepared folders but the last used ones.
@@ -116,7 +141,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
 
-    use std::{os::unix::fs::PermissionsExt, time::Duration};
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 

@@ -188,7 +188,7 @@ pub async fn secrets_stay_inside(bed: &DatabaseBed, databases: &[&Value], receiv
         ("webhooks".to_owned(), receiver.bodies().join("\n")),
         ("arguments of processes".to_owned(), command_lines()),
     ];
-    for path in ["/v1/audit?limit=500", "/v1/audit/export", "/v1/events?limit=500", "/v1/databases"] {
+    for path in ["/v1/audit?limit=500", "/v1/audit/export", "/v1/events?limit=500&kind=all", "/v1/databases"] {
         places.push((path.to_owned(), bed.text(path).await));
     }
     for database in databases {

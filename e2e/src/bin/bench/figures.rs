@@ -83,6 +83,7 @@ pub const FIGURES: &[Figure] = &[
     at_most("dash_packed_mb", "size of the dashboard in the binary", "MB", 3.0),
     at_most("client_mb", "size of the client alone", "MB", 10.0),
     at_most("db_create_share", "new database until its first row, in (1.5 × a cold create + 400 ms)", "×", 1.0),
+    at_most("db_first_ratio", "first database of a new server until its first row, compared with the second", "×", 2.0),
     at_most("db_wake_share", "sleeping database until its first row, in (2 × a wake + 150 ms)", "×", 1.0),
     at_most("db_branch_share", "branch of 200 MB under load until its first row, in (2.5 × a fork)", "×", 1.0),
     at_most("db_branch_pause_share", "pause of its source, in (1.5 × that of a fork)", "×", 1.0),
