@@ -18,7 +18,7 @@ use pandastack_wire_fleet::{GATEWAY_PORT, GatewayService, GuestBytes};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::net_support::{
-    Guest, PATIENCE, World, here,
+    Guest, PATIENCE, SILENCE, World, here,
     outside::OutsideNetwork,
     zone::{Zone, told},
 };
@@ -63,10 +63,10 @@ fn only(rules: &[&str]) -> Egress {
 }
 
 /// A connection of a guest to its gateway, once the service has named the sandbox.
-fn call(guest: &Guest) -> io::Result<(String, TcpStream)> {
-    let stream = guest.netns.connect((GATEWAY, GATEWAY_PORT).into(), PATIENCE)?;
+fn call(guest: &Guest, patience: Duration) -> io::Result<(String, TcpStream)> {
+    let stream = guest.netns.connect((GATEWAY, GATEWAY_PORT).into(), patience)?;
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(patience))?;
     let mut line = String::new();
     match BufReader::new(&stream).read_line(&mut line)? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -76,7 +76,13 @@ fn call(guest: &Guest) -> io::Result<(String, TcpStream)> {
 
 async fn called(world: &World, guest: &Arc<Guest>) -> io::Result<(String, TcpStream)> {
     let guest = guest.clone();
-    world.block(move || call(&guest)).await
+    world.block(move || call(&guest, PATIENCE)).await
+}
+
+/// Tells whether a guest is not served.
+async fn is_refused(world: &World, guest: &Arc<Guest>) -> bool {
+    let guest = guest.clone();
+    world.block(move || call(&guest, SILENCE).is_err()).await
 }
 
 /// Waits until so many connections are open.
@@ -96,7 +102,7 @@ fn only_a_served_guest_connects() {
         let pool = world.pool(world.settings()).await;
         let (slot, other) = (pool.take().await.unwrap(), pool.take().await.unwrap());
         let (guest, stranger) = (Arc::new(Guest::in_slot(&slot)), Arc::new(Guest::in_slot(&other)));
-        assert!(called(&world, &guest).await.is_err(), "nobody serves it yet");
+        assert!(is_refused(&world, &guest).await, "nobody serves it yet");
         let (sandbox, service) = (SandboxId::random(), Arc::new(NameTeller::default()));
         let serve = async |egress: &Egress| {
             let started = Instant::now();
@@ -110,7 +116,8 @@ fn only_a_served_guest_connects() {
         for egress in [only(&[]), only(&["198.51.100.0/24"]), Egress::Open] {
             slot.set_egress(&egress).await.unwrap();
             assert_eq!(called(&world, &guest).await.unwrap().0, sandbox.to_string(), "{egress:?}");
-            assert_eq!(guest.netns.connect(at(WEB, 80), PATIENCE).is_ok(), egress == Egress::Open);
+            let patience = if egress == Egress::Open { PATIENCE } else { SILENCE };
+            assert_eq!(guest.netns.connect(at(WEB, 80), patience).is_ok(), egress == Egress::Open);
             other.set_egress(&egress).await.unwrap();
             let refused = called(&world, &stranger).await.expect_err("it is not served");
             let waited = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
@@ -120,10 +127,10 @@ fn only_a_served_guest_connects() {
         eprintln!("serve a guest and list: {:?}", serve(&only(&[])).await);
         assert_eq!(called(&world, &guest).await.unwrap().0, sandbox.to_string());
         let beside = SocketAddr::from((GATEWAY, GATEWAY_PORT + 1));
-        assert!(guest.netns.connect(beside, PATIENCE).is_err(), "only one port is open");
+        assert!(guest.netns.connect(beside, SILENCE).is_err(), "only one port is open");
         let uplink = SocketAddr::from((slot.uplink_address(), GATEWAY_PORT));
-        assert!(guest.netns.connect(uplink, PATIENCE).is_err(), "only at the gateway");
-        assert!(here().connect(uplink, PATIENCE).is_err(), "only from the guest");
+        assert!(guest.netns.connect(uplink, SILENCE).is_err(), "only at the gateway");
+        assert!(here().connect(uplink, SILENCE).is_err(), "only from the guest");
         pool.close().await.unwrap();
     });
 }
@@ -142,7 +149,7 @@ fn connections_have_a_limit_and_end_with_the_slot() {
             open.push(called(&world, &guest).await.unwrap().1);
         }
         for _ in 0..3 {
-            assert!(called(&world, &guest).await.is_err(), "one too many is closed at once");
+            assert!(is_refused(&world, &guest).await, "one too many is closed at once");
         }
         assert_eq!(service.open.load(Ordering::Relaxed), GATEWAY_CONNECTIONS_MAX);
         open.pop();
@@ -178,7 +185,7 @@ fn a_service_that_panics_loses_one_connection() {
         let guest = Arc::new(Guest::in_slot(&slot));
         let (sandbox, service) = (SandboxId::random(), Arc::new(Panicking(NameTeller::default(), AtomicUsize::new(0))));
         slot.serve_gateway(&Egress::Open, GatewayGuest { sandbox, service }).await.unwrap();
-        assert!(called(&world, &guest).await.is_err());
+        assert!(is_refused(&world, &guest).await);
         assert_eq!(called(&world, &guest).await.unwrap().0, sandbox.to_string());
         pool.close().await.unwrap();
     });
@@ -211,7 +218,7 @@ fn the_next_process_serves_whom_it_wants() {
 
         let pool = world.pool(settings.clone()).await;
         let slot = pool.adopt(&name, &list).await.unwrap();
-        assert!(called(&world, &guest).await.is_err(), "a slot is closed until somebody serves it");
+        assert!(is_refused(&world, &guest).await, "a slot is closed until somebody serves it");
         slot.serve_gateway(&list, served).await.unwrap();
         assert_eq!(called(&world, &guest).await.unwrap().0, sandbox.to_string());
         assert!(guest.netns.connect(at(WEB, 80), PATIENCE).is_ok(), "names of the earlier process stay open");
@@ -220,7 +227,7 @@ fn the_next_process_serves_whom_it_wants() {
 
         let pool = world.pool(settings).await;
         let _slot = pool.adopt(&name, &list).await.unwrap();
-        assert!(called(&world, &guest).await.is_err(), "it is served no more");
+        assert!(is_refused(&world, &guest).await, "it is served no more");
         pool.close().await.unwrap();
     });
 }

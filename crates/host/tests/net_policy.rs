@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::net_support::{
-    Guest, World, greeting, here, outside,
+    Guest, PATIENCE, SILENCE, World, here, outside,
     outside::{OutsideNetwork, ip, run},
 };
 use pandastack_host::net::{GATEWAY, GATEWAY_MAC, GUEST, NetSettings, NetSlot};
@@ -34,13 +34,17 @@ fn host_listener() -> (TcpListener, u16) {
 fn reachable(guest: &Guest, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     thread::scope(|scope| {
         let tries: Vec<_> =
-            addresses.iter().map(|address| (address, scope.spawn(|| connects(guest, *address)))).collect();
+            addresses.iter().map(|address| (address, scope.spawn(|| !refuses(guest, *address)))).collect();
         tries.into_iter().filter_map(|(address, answered)| answered.join().unwrap().then_some(*address)).collect()
     })
 }
 
 fn connects(guest: &Guest, address: SocketAddr) -> bool {
-    guest.netns.connect(address, crate::net_support::PATIENCE).is_ok()
+    guest.netns.connect(address, PATIENCE).is_ok()
+}
+
+fn refuses(guest: &Guest, address: SocketAddr) -> bool {
+    guest.netns.connect(address, SILENCE).is_err()
 }
 
 /// Returns all addresses of the host itself.
@@ -87,7 +91,7 @@ fn private_addresses_and_the_host_are_out_of_reach() {
         let private: Vec<_> = PRIVATE.iter().map(|address| at(address, 80)).collect();
         let mut forbidden = host_addresses(&outside, &[&slot, &other], port);
         for address in private.iter().chain(&forbidden) {
-            let answer = here().connect(*address, crate::net_support::PATIENCE);
+            let answer = here().connect(*address, PATIENCE);
             assert!(answer.is_ok(), "{address} must answer the host, or the test proves nothing");
         }
         forbidden.extend(private);
@@ -105,7 +109,7 @@ fn a_refusal_by_policy_is_told() {
         let pool = world.pool(world.settings()).await;
         let slot = pool.take().await.unwrap();
         let guest = Guest::in_slot(&slot);
-        let refused = guest.netns.connect(at("10.9.8.7", 80), crate::net_support::PATIENCE).unwrap_err();
+        let refused = guest.netns.connect(at("10.9.8.7", 80), PATIENCE).unwrap_err();
         assert_ne!(refused.kind(), std::io::ErrorKind::TimedOut, "the guest must be told rather than wait");
         pool.close().await.unwrap();
     });
@@ -184,10 +188,10 @@ fn only_the_namespace_itself_reaches_into_the_guest() {
         let _agent = guest.netns.listen_tcp(at("0.0.0.0", port.guest_port)).unwrap();
         let agent = at(port.guest_address, port.guest_port);
         let start = Instant::now();
-        slot.netns().connect(agent, crate::net_support::PATIENCE).unwrap();
+        slot.netns().connect(agent, PATIENCE).unwrap();
         eprintln!("dial from the namespace: {:?}", start.elapsed());
         for address in [at(slot.uplink_address(), port.guest_port), at(slot.uplink_address(), 53)] {
-            assert!(here().connect(address, crate::net_support::PATIENCE).is_err(), "host: {address}");
+            assert!(here().connect(address, SILENCE).is_err(), "host: {address}");
         }
         // Even an outside router with a route to the slot must not get in.
         ip(
@@ -203,11 +207,9 @@ fn only_the_namespace_itself_reaches_into_the_guest() {
             "",
         )
         .unwrap();
-        assert!(
-            outside.netns().connect(at(slot.uplink_address(), port.guest_port), crate::net_support::PATIENCE).is_err()
-        );
+        assert!(outside.netns().connect(at(slot.uplink_address(), port.guest_port), SILENCE).is_err());
         // A process in the namespace, such as the machine's own, reaches only the guest.
-        assert!(greeting(slot.netns(), at(PUBLIC, 80)).is_err());
+        assert!(slot.netns().connect(at(PUBLIC, 80), SILENCE).is_err());
         pool.close().await.unwrap();
     });
 }
@@ -252,7 +254,7 @@ fn published_ports_of_the_host_are_out_of_reach() {
         let slot = pool.take().await.unwrap();
         let guest = Guest::in_slot(&slot);
         assert!(connects(&guest, at(PUBLIC, 80)));
-        assert!(!connects(&guest, at(outside.near_address(), 8080)));
+        assert!(refuses(&guest, at(outside.near_address(), 8080)));
         pool.close().await.unwrap();
         assert!(run("nft", &["list", "tables"], "").unwrap().contains("table ip other"), "other tables stay");
     });
@@ -272,7 +274,7 @@ fn there_is_no_ipv6_for_a_guest() {
             );
         }
         guest.ip("addr add fd00::2/64 dev eth0 nodad\n");
-        assert!(!connects(&guest, "[fd00::1]:53".parse().unwrap()));
+        assert!(refuses(&guest, "[fd00::1]:53".parse().unwrap()));
         pool.close().await.unwrap();
     });
 }
