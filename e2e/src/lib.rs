@@ -27,8 +27,8 @@ pub use rig::Rig;
 /// Shell commands that release the data volumes of other tests in a new mount namespace.
 pub const RELEASE_FOREIGN_VOLUMES: &str = include_str!("foreign_volumes.sh");
 
-/// Runs functions one after the other with the same arguments, each after `clean`. They share what is
-/// slow to start. The last one that is named in the output is the one that failed.
+/// Runs functions one after the other with the same arguments, each after `clean`. They share what
+/// is slow to start. The last one that is named in the output is the one that failed.
 #[macro_export]
 macro_rules! in_turn {
     ($arguments:tt after $clean:ident: $($promise:ident,)*) => {

@@ -12,8 +12,8 @@ use super::{
     wire::{ServerNaming, TLS_REQUEST, WireDoor, refusal, startup, wrong_proof},
 };
 
-/// Time limit for a client that does not finish its handshake. It is cut off after ten seconds, or a
-/// little later by a busy computer.
+/// Time limit for a client that does not finish its handshake. It is cut off after ten seconds, or
+/// a little later by a busy computer.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a client that logs in says first.
