@@ -430,4 +430,3 @@ def test_one_connection_is_enough(server: StandIn, box: Sandbox) -> None:
         box.exec("true")
     # The stand-in has a thread for each connection.
     assert threading.active_count() - started <= 1
-
