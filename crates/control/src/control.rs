@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use crate::{
     app::{
         CredentialCache, GoldenAttempts, OpenLinks, OrphanRetries, PreviewSigner, Promotions, ReconcileRequest,
-        RunningDrills,         ServerStarts, TermLocks, host_name, take_host_lease, taken_over,
+        RunningDrills, ServerStarts, TermLocks, host_name, take_host_lease, taken_over,
     },
     bakes::TemplateBakes,
     boots::BootHistory,
