@@ -32,10 +32,11 @@ pub enum AdminArgs {
     Backup(BackupArgs),
     /// Replace the server's SQLite database by a backup; a running server does it at its next start
     ///
-    /// Nothing is deleted: what the backup does not know is put aside. See "pandastack admin orphans".
+    /// Nothing is deleted: what the backup does not know is put aside. See "pandastack admin
+    /// orphans".
     Restore(RestoreArgs),
-    /// Look at sandboxes, databases and volumes that the server's database does not know, for example
-    /// after a restore, and adopt or delete them
+    /// Look at sandboxes, databases and volumes that the server's database does not know, for
+    /// example after a restore, and adopt or delete them
     ///
     /// They are in no workspace, and are removed after 7 days. A running server does what is asked
     /// here within seconds; one that is stopped does it at its next start.
@@ -107,8 +108,8 @@ pub struct RestoreArgs {
     /// File that `pandastack admin backup` made
     #[arg(required_unless_present = "already_done")]
     file: Option<PathBuf>,
-    /// Only tell the server that its database was put back already, for example by pg_restore. Start
-    /// the server afterwards, not before
+    /// Only tell the server that its database was put back already, for example by pg_restore.
+    /// Start the server afterwards, not before
     #[arg(long, conflicts_with = "file")]
     already_done: bool,
     #[command(flatten)]

@@ -1,5 +1,5 @@
-//! A database that the server's restored, older database does not know: put aside with its data, and
-//! adopted with a new password.
+//! A database that the server's restored, older database does not know: put aside with its data,
+//! and adopted with a new password.
 
 use pandastack_testbed::{DataFolder, TestServer, wait_for};
 use reqwest::Method;
