@@ -121,7 +121,8 @@ async fn the_command_line_from_contexts_to_measuring() {
     large_files(&person, &client, &id).await;
     files::contents_are_compared_and_pages_are_found(&server, &client, &id).await;
     completion(&person, &id);
-    assert!(person.runs(&["tree", "web"]).contains(&format!("● {id}  running  ← this one")));
+    let tree = person.runs(&["tree", "web"]);
+    assert!(tree.contains(&format!("● {id}  web  running  1 CPU, ")) && tree.contains("/h  ← this one"), "{tree}");
     assert_eq!(person.runs(&["open", "docs", "--print"]), format!("{}/docs\n", server.url));
     let preview = person.json(&["open", "web", "--port", "8000"]);
     assert!(preview["url"].as_str().unwrap().starts_with("http"), "{preview}");

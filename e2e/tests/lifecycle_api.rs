@@ -267,7 +267,10 @@ async fn the_command_line_does_all_of_it() {
         cli(&["sandbox", "fork", &parent, "--count", "3", "-q"]).text().lines().map(str::to_owned).collect();
     assert_eq!(copies.len(), 3);
     let drawn = cli(&["sandbox", "tree", &copies[0]]).text();
-    assert!(drawn.starts_with(&format!("● {parent}  running\n├── ● {}  running  ← this one", copies[0])), "{drawn}");
+    let lines: Vec<_> = drawn.lines().collect();
+    assert!(lines[0].starts_with(&format!("● {parent}  mini  running  1 CPU, ")), "{drawn}");
+    let this = lines[1].starts_with(&format!("├── ● {}  mini  running  1 CPU, ", copies[0]));
+    assert!(this && lines[1].ends_with("/h  ← this one"), "{drawn}");
     let promoted = cli(&["sandbox", "promote", &copies[2], "--json"]).json();
     assert_eq!(promoted["deleted"], json!([copies[0], copies[1]]));
     let missing = cli(&["sandbox", "pause", &copies[0]]);
