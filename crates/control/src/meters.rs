@@ -185,7 +185,7 @@ mod tests {
     use pandastack_postgres_archive::ArchiveFigures;
 
     use super::*;
-    use crate::database_meters::DatabaseProxyReading;
+    use crate::{app::GoldenCounts, database_meters::DatabaseProxyReading};
 
     #[test]
     fn everything_counted_is_written() {
@@ -227,6 +227,7 @@ mod tests {
                     behind_seconds: 20,
                     ..ArchiveFigures::default()
                 },
+                golden: GoldenCounts { made: 21, failed: 22, running: 1 },
             },
         };
         meters.encode(reading("paused")).unwrap();
@@ -250,6 +251,9 @@ mod tests {
             "pandastack_spans_total{of=\"exported\"} 9",
             "pandastack_spans_total{of=\"dropped\"} 10",
             "pandastack_databases{status=\"running\"} 3",
+            "pandastack_database_preparations_total{result=\"ok\"} 21",
+            "pandastack_database_preparations_total{result=\"error\"} 22",
+            "pandastack_database_preparing 1",
             "pandastack_dbproxy_active_connections 4",
             "pandastack_dbproxy_held_connections 1",
             "pandastack_dbproxy_total_connections_total 11",

@@ -1,7 +1,7 @@
 //! Machines that databases start from, made in the background over a host without machines; and
 //! machines of databases among sandboxes, families and events.
 
-use std::time::Duration;
+use std::{slice, time::Duration};
 
 use pandastack_wire_fleet::{TemplateView, stub::stub_template};
 use reqwest::Method;
@@ -110,16 +110,16 @@ async fn machines_of_databases_are_shown_only_on_request() {
         list.as_array().unwrap().iter().map(|one| one["id"].clone()).collect::<Vec<_>>()
     };
     for query in ["", "?kind=", "?kind=sandbox", "?limit=10", "?kind=sandbox&limit=1"] {
-        assert_eq!(ids(query).await, [plain.clone()], "{query}");
+        assert_eq!(ids(query).await, slice::from_ref(&plain), "{query}");
     }
     assert_eq!(ids("?kind=database").await, [other.clone(), own.clone()]);
     assert_eq!(ids("?kind=all").await, [plain.clone(), other.clone(), own.clone()]);
     // Pages are as long as they may be, whatever is left out between their sandboxes.
-    assert_eq!(ids("?kind=all&limit=1").await, [plain.clone()]);
+    assert_eq!(ids("?kind=all&limit=1").await, slice::from_ref(&plain));
     let after = |id: &Value, kind: &str| format!("?kind={kind}&limit=1&after={}", id.as_str().unwrap());
-    assert_eq!(ids(&after(&plain, "all")).await, [other.clone()]);
-    assert_eq!(ids(&after(&plain, "database")).await, [other.clone()]);
-    assert_eq!(ids(&after(other, "database")).await, [own.clone()]);
+    assert_eq!(ids(&after(&plain, "all")).await, slice::from_ref(other));
+    assert_eq!(ids(&after(&plain, "database")).await, slice::from_ref(other));
+    assert_eq!(ids(&after(other, "database")).await, slice::from_ref(own));
     assert_eq!(ids(&after(own, "sandbox")).await, Vec::<Value>::new());
     let (status, refused) = rig.get("/v1/sandboxes?kind=databases").await;
     assert_eq!((status, &refused["code"]), (400, &json!("sandbox.bad_kind")), "{refused}");

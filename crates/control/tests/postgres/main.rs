@@ -18,6 +18,8 @@ mod builds;
 mod contract;
 #[path = "../control/cookies.rs"]
 mod cookies;
+#[path = "../control/database_prepare.rs"]
+mod database_prepare;
 #[path = "../control/databases.rs"]
 mod databases;
 mod deep;

@@ -86,7 +86,7 @@ impl Control {
         self.golden_attempts.begin(&template.layer, golden.created_at_ns);
         let made = self.make_or_stop(&golden).await;
         let now_ns = self.clock.now_ns();
-        self.golden_attempts.end(&template.layer, made.as_ref().map(|()| ()), now_ns);
+        self.golden_attempts.end(&template.layer, made.as_ref().copied(), now_ns);
         made?;
         let took_ms = now_ns.saturating_sub(golden.created_at_ns) / 1_000_000;
         tracing::info!(template = template.name, layer = %golden.layer, took_ms, "sealed a machine for databases");

@@ -64,7 +64,8 @@ impl Control {
                         new.push(volume);
                     }
                     (None, None) => {
-                        return Ok(tracing::warn!(database = %row.id, "the volume of a database is not on the host"));
+                        tracing::warn!(database = %row.id, "the volume of a database is not on the host");
+                        return Ok(());
                     }
                 }
             }
