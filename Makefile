@@ -66,7 +66,7 @@ test: setup test-build ## Every check and every test but the long ones
 test-build: setup dashboard ## Check, and build what the tests need: test programs, server, agent, templates
 	@cargo fmt --all --check
 	@scripts/build tests
-	@$(DEBUG)/xtask tidy
+	@CARGO_MANIFEST_DIR=$(CURDIR)/xtask $(DEBUG)/xtask tidy
 	@$(DEBUG)/pandastack template bake mini --data-dir $(PANDASTACK_DATA_DIR)
 	@$(DEBUG)/pandastack template bake postgres-16 --data-dir $(PANDASTACK_DATA_DIR)
 

@@ -133,8 +133,8 @@ impl BakeArgs {
     }
 }
 
-/// A bake of one template. A process runs one at a time: the names of what it makes on the host come
-/// from the process id.
+/// A bake of one template. A process runs one at a time: the names of what it makes on the host
+/// come from the process id.
 pub struct BakeJob<'a> {
     pub recipe: &'a Recipe,
     pub agent: &'a Path,

@@ -24,9 +24,9 @@ pub struct Template {
     /// The source of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// Why sandboxes cannot start from the template now: `waiting` or `baking` while the server makes
-    /// it, `failed` if it could not. Absent for a template that can be used. `meta.description` says
-    /// more.
+    /// Why sandboxes cannot start from the template now: `waiting` or `baking` while the server
+    /// makes it, `failed` if it could not. Absent for a template that can be used.
+    /// `meta.description` says more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// Further information about the template and its sandboxes.

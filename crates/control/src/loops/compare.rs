@@ -19,8 +19,8 @@ use crate::{
 const GONE: &str = "the sandbox's machine no longer exists on the host";
 
 /// Records in every row the state that the host reports. An interrupted create or fork is forgotten
-/// if the host does not have the sandbox. An interrupted delete is finished. What the database never
-/// knew is put aside.
+/// if the host does not have the sandbox. An interrupted delete is finished. What the database
+/// never knew is put aside.
 pub async fn compare(control: &Control, restored: Option<&RestoreMark>) -> Result<(), StoreError> {
     let mut seen = seen(control).await;
     let rows = control.store.all_states().await?;
