@@ -34,13 +34,13 @@ class Template:
     description: Optional[str] = None
     category: Optional[str] = None
     base: Optional[str] = None
-    #: Why nothing can start from it now: ``waiting``, ``baking`` or ``failed``.
-    status: Optional[str] = None
     tools: Optional[List[str]] = None
     meta: Optional[Dict[str, Any]] = None
     databases: Optional[Dict[str, Any]] = None
     """Whether databases start from it at once: `status` is `waiting`, `preparing`, `ready` or
     `failed`. Only of templates of databases."""
+    #: Why nothing can start from it now: ``waiting``, ``baking`` or ``failed``.
+    status: Optional[str] = None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Template:
