@@ -31,7 +31,13 @@ async fn an_adopted_database_has_its_rows_and_a_new_password() {
 
     assert!(told.contains("1 database, 1 volume"), "{told}");
     assert_eq!(bed.get(&path(&before)).await.0, 404);
-    assert!(bed.refusal(&before, "SELECT 1").contains("does not exist"));
+    // The new server listens on another port.
+    let (_, rest) = told.split_once("ID.db.localhost:").unwrap();
+    let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    let mut before_there = before.clone();
+    before_there["port"] = json!(port.parse::<u16>().unwrap());
+    let refused = bed.refusal(&before_there, "SELECT 1");
+    assert!(refused.contains("does not exist"), "{refused}");
     let listed = || -> Vec<Value> { serde_json::from_str(&admin(data, &["orphans", "list", "--json"])).unwrap() };
     let sleeps = async || listed().iter().all(|orphan| orphan["state"] == "kept").then_some(());
     wait_for("its machine sleeps", GOLDEN_PATIENCE, sleeps).await;
